@@ -1,0 +1,106 @@
+"""The whole tree of errors that bad input or a failed job can raise.
+
+Every error says *what* is wrong, *where* (file, byte offset, node or tensor) and *what to do*. The three parts are
+kept apart, so that a program can read them and the command line can print them as one line.
+"""
+
+from __future__ import annotations
+
+import os
+
+__all__ = [
+    "TfsmithError",
+    "UsageError",
+    "NotFoundInModelError",
+    "UnreadableFileError",
+    "WrongFileError",
+    "CorruptFileError",
+    "TruncatedFileError",
+    "ChecksumError",
+    "LimitError",
+    "UnsupportedError",
+    "InvalidModelError",
+    "OutputError",
+]
+
+
+class TfsmithError(Exception):
+    """The base of every error that bad input or a failed job raises.
+
+    Args:
+        what: What is wrong, as a sentence without a final stop.
+        path: The file concerned, if there is one.
+        offset: The byte offset in that file, if known.
+        where: The node, tensor, key or line concerned, in words ("node 'a/b'").
+        remedy: What to do about it.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        path: str | os.PathLike[str] | None = None,
+        offset: int | None = None,
+        where: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        self.what = what
+        self.path = None if path is None else os.fspath(path)
+        self.offset = offset
+        self.where = where
+        self.remedy = remedy
+        super().__init__(self._render())
+
+    def _render(self) -> str:
+        place = [] if self.path is None else [self.path]
+        if self.offset is not None:
+            place.append(f"byte {self.offset}")
+        if self.where is not None:
+            place.append(self.where)
+        head = ", ".join(place)
+        text = f"{head}: {self.what}" if head else self.what
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+
+class UsageError(TfsmithError):
+    """The caller asked for something that makes no sense, or left something out."""
+
+
+class NotFoundInModelError(TfsmithError):
+    """A name (node, signature, tag set, variable) is not in the model."""
+
+
+class UnreadableFileError(TfsmithError):
+    """A file is missing, or the operating system will not let us read it."""
+
+
+class WrongFileError(TfsmithError):
+    """The file is sound but is not the one to pass; the remedy names the right one."""
+
+
+class CorruptFileError(TfsmithError):
+    """The bytes break the rules of their format."""
+
+
+class TruncatedFileError(CorruptFileError):
+    """A length points past the end of what holds it."""
+
+
+class ChecksumError(CorruptFileError):
+    """A stored checksum does not fit the bytes."""
+
+
+class LimitError(TfsmithError):
+    """The input goes past a cap of `tfsmith.limits`, or past what the format can hold."""
+
+
+class UnsupportedError(TfsmithError):
+    """The file is sound, but holds something that cannot be done with it."""
+
+
+class InvalidModelError(TfsmithError):
+    """The model breaks a rule of TensorFlow's: duplicate nodes, missing inputs, impossible shapes."""
+
+
+class OutputError(TfsmithError):
+    """The result could not be written; what was there before is untouched."""

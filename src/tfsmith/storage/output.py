@@ -1,0 +1,108 @@
+"""Outputs of several files: a folder, or a set of files with one prefix, all of them or none."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from types import TracebackType
+
+from tfsmith.errors import OutputError
+from tfsmith.storage.sink import FileSink, explained, fsync_folder, temporary_sibling
+
+__all__ = ["AtomicFolder", "AtomicFiles"]
+
+
+class AtomicFolder:
+    """A context whose folder appears under its name only if the block ends well.
+
+    Args:
+        path: The folder to make.
+        replace: Whether an existing folder may be replaced. It is moved aside first and comes back on failure.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
+        self.path = Path(path)
+        self._replace = replace
+
+    def __enter__(self) -> Path:
+        if os.path.lexists(self.path) and not self._may_take_place():
+            raise OutputError("the output exists already", path=self.path, remedy="choose another, or pass --force")
+        self._work = temporary_sibling(self.path)
+        with explained(self.path):
+            self._work.mkdir()
+        return self._work
+
+    def _may_take_place(self) -> bool:
+        if not self.path.is_dir() or self.path.is_symlink():
+            return False
+        return self._replace or next(self.path.iterdir(), None) is None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._commit()
+        finally:
+            shutil.rmtree(self._work, ignore_errors=True)
+
+    def _commit(self) -> None:
+        with explained(self.path):
+            for folder, _, _ in os.walk(self._work):
+                fsync_folder(Path(folder))
+            old = None
+            if self.path.exists():
+                old = temporary_sibling(self.path)
+                self.path.rename(old)
+            try:
+                self._work.rename(self.path)
+            except OSError:
+                if old is not None:
+                    old.rename(self.path)
+                raise
+            fsync_folder(self.path.parent)
+        if old is not None:
+            shutil.rmtree(old, ignore_errors=True)
+
+
+class AtomicFiles:
+    """A context for files that belong together; each appears, in the order opened, only if the block ends well.
+
+    Open the file that makes the set valid (a checkpoint's `.index`) last: should the machine die between two
+    renames, there is then no index that names missing data.
+    """
+
+    def __init__(self) -> None:
+        self._open: list[tuple[FileSink, Path]] = []
+
+    def open(self, path: str | os.PathLike[str]) -> FileSink:
+        """A new file of the set."""
+        target = Path(path)
+        if target.is_dir():
+            raise OutputError("the output is an existing folder", path=target, remedy="pass the name of a file")
+        sink = FileSink(temporary_sibling(target))
+        self._open.append((sink, target))
+        return sink
+
+    def __enter__(self) -> AtomicFiles:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._commit()
+        finally:
+            for sink, _ in self._open:
+                sink.abandon()
+
+    def _commit(self) -> None:
+        for sink, _ in self._open:
+            sink.close(sync=True)
+        for sink, target in self._open:
+            with explained(target):
+                sink.path.replace(target)
+        for parent in {target.parent for _, target in self._open}:
+            fsync_folder(parent)

@@ -1,0 +1,194 @@
+"""Where bytes go: outputs that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol
+
+from tfsmith.errors import OutputError
+from tfsmith.storage.span import Span
+
+__all__ = ["Sink", "FileSink", "AtomicFile", "fsync_folder", "temporary_sibling", "write_atomically"]
+
+
+class Sink(Protocol):
+    """Something that takes bytes in order."""
+
+    def write(self, data: bytes) -> None:
+        """Takes some bytes."""
+        ...
+
+    def write_span(self, span: Span) -> None:
+        """Takes a span's bytes, inside the kernel where that is possible."""
+        ...
+
+
+class FileSink:
+    """A new file that takes bytes and spans in order. Small writes are gathered, spans are copied in the kernel."""
+
+    _GATHER = 1 << 18
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._pending: list[bytes] = []
+        self._pending_size = 0
+        self._written = 0
+        with explained(path):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+
+    def tell(self) -> int:
+        """How many bytes were taken so far."""
+        return self._written + self._pending_size
+
+    def write(self, data: bytes) -> None:
+        """Takes some bytes."""
+        self._pending.append(data)
+        self._pending_size += len(data)
+        if self._pending_size >= self._GATHER:
+            self._flush()
+
+    def write_span(self, span: Span) -> None:
+        """Takes a span's bytes; large ones never pass through this process."""
+        descriptor = span.source.fileno()
+        if descriptor is None or len(span) < self._GATHER:
+            self.write(span.tobytes())
+            return
+        self._flush()
+        with explained(self.path):
+            copied = _copy_in_kernel(descriptor, self._fd, span.start, len(span))
+        self._written += copied
+        if copied < len(span):
+            for chunk in Span(span.source, span.start + copied, span.stop).chunks():
+                self.write(chunk)
+
+    def close(self, *, sync: bool) -> None:
+        """Writes what is pending, syncs it to the disk if asked, and closes."""
+        try:
+            self._flush()
+            if sync:
+                with explained(self.path):
+                    os.fsync(self._fd)
+        finally:
+            self._release()
+
+    def abandon(self) -> None:
+        """Closes and removes the file, unless it has moved to its name already. Never raises."""
+        self._release()
+        with contextlib.suppress(OSError):
+            self.path.unlink()
+
+    def _release(self) -> None:
+        descriptor, self._fd = self._fd, -1
+        if descriptor >= 0:
+            with contextlib.suppress(OSError):
+                os.close(descriptor)
+
+    def _flush(self) -> None:
+        data = memoryview(b"".join(self._pending))
+        self._pending, self._pending_size = [], 0
+        with explained(self.path):
+            while data:
+                count = os.write(self._fd, data)
+                self._written += count
+                data = data[count:]
+
+
+class AtomicFile:
+    """A context whose file appears under its name only if the block ends well.
+
+    The bytes go to a temporary sibling, are synced, and the name is replaced in one step. When the block raises, the
+    sibling is removed and whatever had the name before is untouched.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __enter__(self) -> FileSink:
+        if self.path.is_dir():
+            raise OutputError("the output is an existing folder", path=self.path, remedy="pass the name of a file")
+        self._sink = FileSink(temporary_sibling(self.path))
+        return self._sink
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self._sink.abandon()
+            return
+        try:
+            self._sink.close(sync=True)
+            with explained(self.path):
+                self._sink.path.replace(self.path)
+                fsync_folder(self.path.parent)
+        except BaseException:
+            self._sink.abandon()
+            raise
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a small file whole or not at all."""
+    with AtomicFile(path) as sink:
+        sink.write(data)
+
+
+def temporary_sibling(path: Path) -> Path:
+    """A name beside `path` that nothing has; the parent must exist.
+
+    Raises:
+        OutputError: The parent is missing or is not a folder.
+    """
+    parent = path.parent
+    if not parent.is_dir():
+        raise OutputError("the output's folder does not exist", path=parent, remedy="make it first, or check the path")
+    return parent / f".{path.name}.tfsmith-{secrets.token_hex(6)}"
+
+
+def fsync_folder(path: Path) -> None:
+    """Makes a rename inside `path` last across a crash. Systems that cannot sync a folder are left alone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turns an `OSError` about an output into an `OutputError` with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "free some space or choose another disk" if error.errno == errno.ENOSPC else "check the path"
+        if isinstance(error, PermissionError):
+            remedy = "check the permissions of the folder"
+        raise OutputError(f"cannot be written ({error.strerror or error})", path=path, remedy=remedy) from error
+
+
+def _copy_in_kernel(source: int, target: int, start: int, length: int) -> int:
+    """Copies as far as the system can without the bytes entering this process; returns how far that was."""
+    copy = getattr(os, "copy_file_range", None)
+    if copy is None:
+        return 0
+    done = 0
+    while done < length:
+        try:
+            count = copy(source, target, min(length - done, 1 << 30), start + done)
+        except OSError as error:
+            if error.errno in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF):
+                return done
+            raise
+        if count == 0:
+            return done
+        done += count
+    return done

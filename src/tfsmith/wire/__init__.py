@@ -1,0 +1,1 @@
+"""F1: protocol buffers. Messages from a private pool, lazy scans of the big shells, write plans, text format."""

@@ -1,0 +1,82 @@
+"""`WritePlan`: what will be written, with its size known before the first byte goes out.
+
+A length stands before the bytes that it counts, and the bytes may be gigabytes that lie in another file. So a message
+is first planned as a list of literal bytes and spans, and only then streamed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tfsmith.storage.sink import Sink
+from tfsmith.storage.span import Span
+
+__all__ = ["WritePlan", "encode_varint", "tag"]
+
+
+def encode_varint(value: int) -> bytes:
+    """A varint; negative numbers take ten bytes, as protobuf writes them."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tag(number: int, wire_type: int = 2) -> bytes:
+    """The tag of a field."""
+    return encode_varint(number << 3 | wire_type)
+
+
+class WritePlan:
+    """Ordered literal bytes and spans of a known total size. Nothing is read until it is streamed."""
+
+    __slots__ = ("_parts", "size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes | Span] = []
+        self.size = 0
+
+    def add(self, part: bytes | Span) -> None:
+        """Adds bytes, or a span that will be copied. Neighbouring spans of one file are joined."""
+        if not len(part):
+            return
+        self.size += len(part)
+        last = self._parts[-1] if self._parts else None
+        if isinstance(part, Span) and isinstance(last, Span) and last.source is part.source and last.stop == part.start:
+            self._parts[-1] = Span(part.source, last.start, part.stop)
+            return
+        self._parts.append(part)
+
+    def extend(self, other: WritePlan) -> None:
+        """Adds all of another plan."""
+        for part in other._parts:
+            self.add(part)
+
+    def add_field(self, number: int, payload: bytes | Span | WritePlan) -> None:
+        """Adds a length-delimited field: tag, length, payload."""
+        self.add(tag(number) + encode_varint(payload.size if isinstance(payload, WritePlan) else len(payload)))
+        if isinstance(payload, WritePlan):
+            self.extend(payload)
+        else:
+            self.add(payload)
+
+    def parts(self) -> Iterator[bytes | Span]:
+        """The parts, in order."""
+        return iter(self._parts)
+
+    def write_to(self, sink: Sink) -> None:
+        """Streams everything; large spans are copied inside the kernel."""
+        for part in self._parts:
+            if isinstance(part, Span):
+                sink.write_span(part)
+            else:
+                sink.write(part)
+
+    def tobytes(self) -> bytes:
+        """Everything in memory; for what is known to be small."""
+        return b"".join(part.tobytes() if isinstance(part, Span) else part for part in self._parts)

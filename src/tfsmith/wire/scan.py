@@ -1,0 +1,87 @@
+"""Walks over the fields of a message without decoding them, so that what nobody asks for is never read.
+
+Wire format: a message is a run of fields; a field is a varint tag (number << 3 | wire type), then a varint (0), eight
+bytes (1), a varint length and so many bytes (2), or four bytes (5). Types 3 and 4 are proto1 groups, which no
+TensorFlow message uses; a file that has them is not what it claims to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tfsmith.errors import CorruptFileError, TruncatedFileError
+from tfsmith.storage.span import Span
+
+__all__ = ["VARINT", "FIXED64", "BYTES", "FIXED32", "RawField", "fields", "read_varint", "as_int64"]
+
+VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
+_DAMAGED = "the file is damaged or is of another kind; fetch it again"
+
+
+@dataclass(frozen=True, slots=True)
+class RawField:
+    """A field where it stands: `whole` covers the tag too, `start` to `stop` only the payload (absolute offsets)."""
+
+    number: int
+    wire_type: int
+    value: int
+    """The number of a varint field; 0 for the others."""
+    tag_start: int
+    start: int
+    stop: int
+
+
+def read_varint(buffer: memoryview, position: int, stop: int, path: str) -> tuple[int, int]:
+    """Reads a varint that must end before `stop`; returns its value (64 bits) and where it ends."""
+    value = shift = 0
+    start = position
+    while True:
+        if position >= stop:
+            raise TruncatedFileError("a number is cut off", path=path, offset=start, remedy=_DAMAGED)
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFFFFFFFFFF, position
+        shift += 7
+        if shift >= 70:
+            raise CorruptFileError("a number has over ten bytes", path=path, offset=start, remedy=_DAMAGED)
+
+
+def as_int64(value: int) -> int:
+    """An unsigned 64-bit varint as the signed number that int32, int64 and enum fields mean by it."""
+    return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def fields(span: Span) -> Iterator[RawField]:
+    """The fields of the message that `span` holds, in order. Touches tags and lengths only.
+
+    Raises:
+        CorruptFileError: The bytes are no message, or a length points past its end.
+    """
+    buffer, path = span.source.buffer, span.name
+    position, stop = span.start, span.stop
+    while position < stop:
+        tag_start = position
+        tag, position = read_varint(buffer, position, stop, path)
+        number, wire_type = tag >> 3, tag & 7
+        value = 0
+        start = position
+        if number == 0 or number > 0x1FFFFFFF:
+            raise CorruptFileError(f"field number {number} cannot be", path=path, offset=tag_start, remedy=_DAMAGED)
+        if wire_type == BYTES:
+            length, start = read_varint(buffer, position, stop, path)
+            position = start + length
+        elif wire_type == VARINT:
+            value, position = read_varint(buffer, position, stop, path)
+        elif wire_type == FIXED32:
+            position += 4
+        elif wire_type == FIXED64:
+            position += 8
+        else:
+            raise CorruptFileError(f"wire type {wire_type} cannot be", path=path, offset=tag_start, remedy=_DAMAGED)
+        if position > stop:
+            what = f"field {number} claims {position - start} bytes, but only {max(stop - start, 0)} are left"
+            raise TruncatedFileError(what, path=path, offset=tag_start, remedy="the file is cut off; fetch it again")
+        yield RawField(number, wire_type, value, tag_start, start, position)

@@ -1,0 +1,104 @@
+"""Writes src/tfsmith/wire/tensorflow.schema: the field names, numbers and types of TensorFlow's messages.
+
+Run it with a Python that has TensorFlow, when a new TensorFlow adds fields:
+
+    python tools/make_schema.py
+"""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+MODULES = [
+    "tensorflow.core.framework.graph_pb2",
+    "tensorflow.core.framework.op_def_pb2",
+    "tensorflow.core.framework.variable_pb2",
+    "tensorflow.core.protobuf.meta_graph_pb2",
+    "tensorflow.core.protobuf.saved_model_pb2",
+    "tensorflow.core.protobuf.saved_object_graph_pb2",
+    "tensorflow.core.protobuf.trackable_object_graph_pb2",
+    "tensorflow.core.protobuf.tensor_bundle_pb2",
+    "tensorflow.core.protobuf.control_flow_pb2",
+    "tensorflow.core.protobuf.queue_runner_pb2",
+    "tensorflow.core.protobuf.fingerprint_pb2",
+    "tensorflow.core.util.saved_tensor_slice_pb2",
+    "tensorflow.python.training.checkpoint_state_pb2",
+]
+ROOTS = [
+    "GraphDef", "MetaGraphDef", "SavedModel", "TrackableObjectGraph", "BundleHeaderProto", "BundleEntryProto",
+    "SavedTensorSlices", "CheckpointState", "VariableDef", "WhileContextDef", "CondContextDef", "QueueRunnerDef",
+    "FingerprintDef", "OpList",
+]  # fmt: skip
+SCALARS = {1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool",
+           9: "string", 12: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64", 17: "sint32", 18: "sint64"}  # fmt: skip
+HEADER = """\
+# The messages of TensorFlow's files: names, numbers and types, as its files carry them. Made by tools/make_schema.py.
+# A field is "number[*|%] name type [oneof]": * repeated, % a map (key type, value type).
+"""
+
+
+def main() -> None:
+    by_name: dict[str, Any] = {}
+    enums: dict[str, Any] = {}
+    for module in MODULES:
+        _collect(importlib.import_module(module).DESCRIPTOR, by_name)
+    wanted: dict[str, Any] = {}
+    todo = [by_name[f"tensorflow.{name}"] for name in ROOTS]
+    while todo:
+        message = todo.pop()
+        if message.full_name in wanted:
+            continue
+        wanted[message.full_name] = message
+        for field in message.fields:
+            if field.message_type is not None:
+                todo.append(field.message_type)
+            if field.enum_type is not None:
+                enums[field.enum_type.full_name] = field.enum_type
+    lines = [HEADER]
+    for name, enum in sorted(enums.items()):
+        lines.append(f"enum {_short(name)}")
+        lines += [f"  {value.number} {value.name}" for value in enum.values]
+    for name, message in sorted(wanted.items()):
+        if message.GetOptions().map_entry:
+            continue
+        lines.append(f"message {_short(name)}")
+        lines += [f"  {_field(field)}" for field in message.fields]
+    target = Path(__file__).parents[1] / "src/tfsmith/wire/tensorflow.schema"
+    target.write_text("\n".join(lines) + "\n")
+
+
+def _collect(file: Any, into: dict[str, Any]) -> None:
+    todo = list(file.message_types_by_name.values())
+    while todo:
+        message = todo.pop()
+        into[message.full_name] = message
+        todo += message.nested_types
+    for dependency in file.dependencies:
+        _collect(dependency, into)
+
+
+def _short(full_name: str) -> str:
+    return full_name.removeprefix("tensorflow.")
+
+
+def _type(field: Any) -> str:
+    if field.message_type is not None:
+        return _short(str(field.message_type.full_name))
+    if field.enum_type is not None:
+        return _short(str(field.enum_type.full_name))
+    return SCALARS[field.type]
+
+
+def _field(field: Any) -> str:
+    if field.message_type is not None and field.message_type.GetOptions().map_entry:
+        key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
+        return f"{field.number}% {field.name} {_type(key)} {_type(value)}"
+    star = "*" if field.is_repeated else ""
+    oneof = field.containing_oneof
+    return f"{field.number}{star} {field.name} {_type(field)}{'' if oneof is None else ' ' + oneof.name}"
+
+
+if __name__ == "__main__":
+    main()
