@@ -185,7 +185,14 @@ def _copy_in_kernel(source: int, target: int, start: int, length: int) -> int:
         try:
             count = copy(source, target, min(length - done, 1 << 30), start + done)
         except OSError as error:
-            if error.errno in (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF):
+            if error.errno in (
+                errno.EXDEV,
+                errno.EINVAL,
+                errno.ENOSYS,
+                errno.EOPNOTSUPP,
+                errno.EPERM,
+                errno.EBADF,
+            ):
                 return done
             raise
         if count == 0:

@@ -1,6 +1,6 @@
 """Walks over the fields of a message without decoding them, so that what nobody asks for is never read.
 
-Wire format: a message is a run of fields; a field is a varint tag (number << 3 | wire type), then a varint (0), eight
+Wire format: a message is a run of fields; a field is a varint tag (number << 3 | wire type), then a varint (0), 8
 bytes (1), a varint length and so many bytes (2), or four bytes (5). Types 3 and 4 are proto1 groups, which no
 TensorFlow message uses; a file that has them is not what it claims to be.
 """
@@ -21,7 +21,7 @@ _DAMAGED = "the file is damaged or is of another kind; fetch it again"
 
 @dataclass(frozen=True, slots=True)
 class RawField:
-    """A field where it stands: `whole` covers the tag too, `start` to `stop` only the payload (absolute offsets)."""
+    """A field where it stands: its tag at `tag_start`, its payload from `start` to `stop` (absolute offsets)."""
 
     number: int
     wire_type: int

@@ -1,0 +1,139 @@
+"""`DType`: TensorFlow's element types, with their numbers, names and sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import numpy
+
+__all__ = ["DType", "dtype", "dtype_named"]
+
+_REF = 100
+
+# number, name in TensorFlow's Python, proto name without "DT_", bytes per element in memory and files (0: not fixed)
+_TABLE: tuple[tuple[int, str, str, int], ...] = (
+    (0, "invalid", "INVALID", 0),
+    (1, "float32", "FLOAT", 4),
+    (2, "float64", "DOUBLE", 8),
+    (3, "int32", "INT32", 4),
+    (4, "uint8", "UINT8", 1),
+    (5, "int16", "INT16", 2),
+    (6, "int8", "INT8", 1),
+    (7, "string", "STRING", 0),
+    (8, "complex64", "COMPLEX64", 8),
+    (9, "int64", "INT64", 8),
+    (10, "bool", "BOOL", 1),
+    (11, "qint8", "QINT8", 1),
+    (12, "quint8", "QUINT8", 1),
+    (13, "qint32", "QINT32", 4),
+    (14, "bfloat16", "BFLOAT16", 2),
+    (15, "qint16", "QINT16", 2),
+    (16, "quint16", "QUINT16", 2),
+    (17, "uint16", "UINT16", 2),
+    (18, "complex128", "COMPLEX128", 16),
+    (19, "float16", "HALF", 2),
+    (20, "resource", "RESOURCE", 0),
+    (21, "variant", "VARIANT", 0),
+    (22, "uint32", "UINT32", 4),
+    (23, "uint64", "UINT64", 8),
+    (24, "float8_e5m2", "FLOAT8_E5M2", 1),
+    (25, "float8_e4m3fn", "FLOAT8_E4M3FN", 1),
+    (26, "float8_e4m3fnuz", "FLOAT8_E4M3FNUZ", 1),
+    (27, "float8_e4m3b11fnuz", "FLOAT8_E4M3B11FNUZ", 1),
+    (28, "float8_e5m2fnuz", "FLOAT8_E5M2FNUZ", 1),
+    (29, "int4", "INT4", 1),
+    (30, "uint4", "UINT4", 1),
+    (31, "int2", "INT2", 1),
+    (32, "uint2", "UINT2", 1),
+    (33, "float4_e2m1fn", "FLOAT4_E2M1FN", 1),
+)
+_OTHER_NAMES = MappingProxyType({"half": "float16", "double": "float64", "float": "float32", "object": "string"})
+_IN_ML_DTYPES = ("bfloat16", "float8", "float4", "int4", "uint4", "int2", "uint2")
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type. A type newer than this table is kept by its number, so that looking at it still works."""
+
+    number: int
+    name: str
+    """As TensorFlow's Python calls it, such as "float32" or "float32_ref"."""
+    proto_name: str
+    """As the proto enum calls it, such as "DT_FLOAT" or "DT_FLOAT_REF"."""
+    itemsize: int
+    """Bytes per element, in memory and in checkpoints; 0 for strings, resources and variants."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def is_ref(self) -> bool:
+        """Whether this is the reference form that TF1 variables have."""
+        return self.number > _REF
+
+    @property
+    def base(self) -> DType:
+        """The type without its reference mark."""
+        return dtype(self.number - _REF) if self.is_ref else self
+
+    def numpy(self) -> numpy.dtype[Any]:
+        """The numpy type of its values; strings are objects (`bytes`), quantized types plain integers.
+
+        Raises:
+            UnsupportedError: There is none (resources, variants, types that are newer than this release).
+        """
+        import numpy
+
+        name = self.base.name
+        if name == "string":
+            return numpy.dtype(object)
+        if name.startswith(_IN_ML_DTYPES):
+            return _ml_dtype(name)
+        if self.base.itemsize == 0:
+            raise UnsupportedError(f"dtype {name} has no values that can be read outside of TensorFlow")
+        return numpy.dtype(name.removeprefix("q") if name.startswith("q") else name)
+
+
+_BY_NUMBER = MappingProxyType(
+    {number: DType(number, name, f"DT_{proto}", size) for number, name, proto, size in _TABLE}
+    | {n + _REF: DType(n + _REF, f"{name}_ref", f"DT_{proto}_REF", size) for n, name, proto, size in _TABLE if n}
+)
+_BY_NAME = MappingProxyType(
+    {found.name: found for found in _BY_NUMBER.values()} | {found.proto_name: found for found in _BY_NUMBER.values()}
+)
+
+
+def _ml_dtype(name: str) -> numpy.dtype[Any]:
+    import ml_dtypes
+    import numpy
+
+    found = getattr(ml_dtypes, name, None)
+    if found is None:
+        raise UnsupportedError(f"dtype {name} needs a newer ml_dtypes", remedy="pip install -U ml_dtypes")
+    result: numpy.dtype[Any] = numpy.dtype(found)
+    return result
+
+
+def dtype(number: int) -> DType:
+    """The type with this number in `DataType`; an unknown number gives a type that is only a name."""
+    found = _BY_NUMBER.get(number)
+    return DType(number, f"unknown_{number}", f"DT_{number}", 0) if found is None else found
+
+
+def dtype_named(name: str) -> DType:
+    """The type called "float32", "DT_FLOAT", "half" or as numpy or ml_dtypes call it.
+
+    Raises:
+        UnsupportedError: TensorFlow has no such type.
+    """
+    found = _BY_NAME.get(
+        {"half": "float16", "double": "float64", "float": "float32", "object": "string"}.get(name, name)
+    )
+    if found is None:
+        raise UnsupportedError(f"TensorFlow has no dtype {name!r}", remedy="use a name such as float32 or int64")
+    return found

@@ -1,0 +1,45 @@
+"""`Shape`: dimensions, any of which may be unknown, or an unknown number of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import prod
+
+__all__ = ["Shape", "UNKNOWN", "SCALAR"]
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A shape. `dims` is None when even the rank is unknown; an unknown dimension is -1."""
+
+    dims: tuple[int, ...] | None
+
+    @staticmethod
+    def of(dims: Iterable[int | None] | None) -> Shape:
+        """From numbers, where None or -1 means unknown."""
+        return UNKNOWN if dims is None else Shape(tuple(-1 if dim is None else int(dim) for dim in dims))
+
+    @property
+    def rank(self) -> int | None:
+        """How many dimensions, if known."""
+        return None if self.dims is None else len(self.dims)
+
+    @property
+    def is_static(self) -> bool:
+        """Whether every dimension is known."""
+        return self.dims is not None and all(dim >= 0 for dim in self.dims)
+
+    @property
+    def elements(self) -> int | None:
+        """How many elements, if every dimension is known."""
+        return prod(self.dims) if self.dims is not None and self.is_static else None
+
+    def __str__(self) -> str:
+        if self.dims is None:
+            return "?"
+        return "[" + ", ".join("?" if dim < 0 else str(dim) for dim in self.dims) + "]"
+
+
+UNKNOWN = Shape(None)
+SCALAR = Shape(())

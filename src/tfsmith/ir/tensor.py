@@ -1,0 +1,278 @@
+"""`Tensor`: a dtype, a shape, and values that may still lie in a file."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tfsmith.errors import ChecksumError, InvalidModelError, LimitError
+from tfsmith.ir.dtype import DType, dtype_named
+from tfsmith.ir.shape import Shape
+from tfsmith.limits import MAX_FILLED_BYTES
+from tfsmith.storage.crc32c import mask, span_crc32c
+from tfsmith.storage.sink import Sink
+from tfsmith.storage.span import Span
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+__all__ = ["Tensor", "SpanTensor", "ArrayTensor", "FilledTensor", "StringTensor", "Piece", "SlicedTensor"]
+
+_CHUNK = 1 << 20
+
+
+class Tensor(Protocol):
+    """What every kind of tensor can do."""
+
+    @property
+    @abstractmethod
+    def dtype(self) -> DType:
+        """The element type; no I/O."""
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape:
+        """The shape, always static; no I/O."""
+
+    @property
+    def nbytes(self) -> int:
+        """The size of the values in bytes; no I/O. 0 for strings, whose size only their values tell."""
+        return (self.shape.elements or 0) * self.dtype.itemsize
+
+    @abstractmethod
+    def numpy(self) -> NDArray[Any]:
+        """The values, read-only. Reads them; checks their checksum where there is one."""
+
+    @abstractmethod
+    def parts(self) -> Iterator[bytes | Span]:
+        """The raw little-endian bytes, in order, as spans where they lie in a file. Not for strings."""
+
+    def write_to(self, sink: Sink) -> None:
+        """Streams the raw little-endian bytes; memory does not grow with the tensor."""
+        for part in self.parts():
+            if isinstance(part, Span):
+                sink.write_span(part)
+            else:
+                sink.write(part)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SpanTensor(Tensor):
+    """Values that lie in a file, one after the other, little-endian.
+
+    Attributes:
+        span: Where they lie.
+        masked_crc: Their checksum as a checkpoint stores it; None where the format has none.
+        label: What to call it in an error.
+    """
+
+    dtype: DType
+    shape: Shape
+    span: Span
+    masked_crc: int | None = None
+    label: str = "tensor"
+
+    def __post_init__(self) -> None:
+        if len(self.span) != self.nbytes:
+            what = f"{self.label} has {len(self.span)} bytes, but {self.dtype} {self.shape} takes {self.nbytes}"
+            remedy = "the file is damaged; fetch it again"
+            raise InvalidModelError(what, path=self.span.name, offset=self.span.start, remedy=remedy)
+
+    def verify(self) -> None:
+        """Reads all bytes and compares their checksum, if there is one.
+
+        Raises:
+            ChecksumError: They are not what was written.
+        """
+        if self.masked_crc is not None and mask(span_crc32c(self.span)) != self.masked_crc:
+            raise ChecksumError(
+                f"the values of {self.label} do not fit their checksum",
+                path=self.span.name,
+                offset=self.span.start,
+                remedy="the file is damaged, or comes from another step than its index; fetch the set again",
+            )
+
+    def numpy(self) -> NDArray[Any]:
+        """The values: a read-only view of the mapped file where it is aligned, else a copy."""
+        import numpy
+
+        self.verify()
+        kind = self.dtype.numpy()
+        array = numpy.frombuffer(self.span.view(), kind).reshape(self.shape.dims or ())
+        if not array.flags.aligned:
+            array = array.copy()
+            array.flags.writeable = False
+        return array
+
+    def parts(self) -> Iterator[bytes | Span]:
+        """The span itself; nothing is read."""
+        yield self.span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArrayTensor(Tensor):
+    """Values in memory. Make it with `ArrayTensor.of(array)`."""
+
+    dtype: DType
+    array: NDArray[Any]
+
+    @staticmethod
+    def of(values: Any, dtype: DType | None = None) -> ArrayTensor:
+        """From anything that numpy takes; the dtype is numpy's own unless given."""
+        import numpy
+
+        array = numpy.asarray(values, None if dtype is None else dtype.numpy())
+        found = dtype_named(array.dtype.name) if dtype is None else dtype
+        return ArrayTensor(found, array)
+
+    @property
+    def shape(self) -> Shape:
+        """The array's shape."""
+        return Shape(self.array.shape)
+
+    def numpy(self) -> NDArray[Any]:
+        """A read-only view of the array."""
+        view: NDArray[Any] = self.array.view()
+        view.flags.writeable = False
+        return view
+
+    def parts(self) -> Iterator[bytes | Span]:
+        """A copy of the bytes, in pieces."""
+        import numpy
+
+        flat: numpy.ndarray[Any, Any] = numpy.ascontiguousarray(self.array).reshape(-1)
+        if flat.dtype.byteorder == ">":
+            flat = flat.astype(flat.dtype.newbyteorder("<"))
+        step = max(1, _CHUNK // max(1, flat.dtype.itemsize))
+        for start in range(0, flat.size, step):
+            yield flat[start : start + step].tobytes()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilledTensor(Tensor):
+    """A few values of which the last repeats to the end, as a TensorProto may say it. Empty `values` means zeros."""
+
+    dtype: DType
+    shape: Shape
+    values: bytes
+    """The given values, little-endian."""
+
+    def __post_init__(self) -> None:
+        if len(self.values) % self.dtype.itemsize or len(self.values) > self.nbytes:
+            what = f"{len(self.values)} bytes of values do not fit {self.dtype} {self.shape}"
+            raise InvalidModelError(what, remedy="the file is damaged; fetch it again")
+
+    def numpy(self) -> NDArray[Any]:
+        """The values; a single one is broadcast and takes no memory."""
+        import numpy
+
+        kind, dims = self.dtype.numpy(), self.shape.dims or ()
+        given = numpy.frombuffer(self.values or bytes(self.dtype.itemsize), kind)
+        if given.size == 1:
+            return numpy.broadcast_to(given[0], dims)
+        self._check_size()
+        array = numpy.empty(self.shape.elements or 0, kind)
+        array[: given.size] = given
+        array[given.size :] = given[-1]
+        array.flags.writeable = False
+        return array.reshape(dims)
+
+    def parts(self) -> Iterator[bytes | Span]:
+        """The values and then the last one again and again, in pieces."""
+        self._check_size()
+        yield self.values
+        item = self.values[-self.dtype.itemsize :] or bytes(self.dtype.itemsize)
+        left = (self.nbytes - len(self.values)) // len(item)
+        step = max(1, _CHUNK // len(item))
+        block = item * min(step, left)
+        while left:
+            count = min(step, left)
+            yield block if count == step else item * count
+            left -= count
+
+    def _check_size(self) -> None:
+        if self.nbytes > MAX_FILLED_BYTES:
+            what = f"a constant of a few values claims {self.nbytes} bytes"
+            raise LimitError(what, remedy="no real model has this; do not trust the file")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StringTensor(Tensor):
+    """Strings in memory."""
+
+    shape: Shape
+    values: Sequence[bytes]
+    """The strings; as in a TensorProto, the last one repeats, and none at all means empty strings."""
+
+    @property
+    def dtype(self) -> DType:
+        """Always string."""
+        return dtype_named("string")
+
+    @property
+    def nbytes(self) -> int:
+        """The length of all given strings."""
+        return sum(map(len, self.values))
+
+    def numpy(self) -> NDArray[Any]:
+        """An object array of `bytes`."""
+        import numpy
+
+        count = self.shape.elements or 0
+        if count * 8 > MAX_FILLED_BYTES:
+            raise LimitError(f"a constant of a few strings claims {count} of them", remedy="do not trust the file")
+        array = numpy.full(count, self.values[-1] if self.values else b"", object)
+        array[: len(self.values)] = numpy.array(list(self.values), object)[:count]
+        array.flags.writeable = False
+        return array.reshape(self.shape.dims or ())
+
+    def parts(self) -> Iterator[bytes | Span]:
+        """The strings, one after the other, without their lengths."""
+        yield from self.values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Piece:
+    """A part of a partitioned variable: where it starts in the whole, and its values."""
+
+    start: tuple[int, ...]
+    tensor: Tensor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SlicedTensor(Tensor):
+    """A partitioned variable: put together only when its values are wanted.
+
+    The pieces must cover the whole without overlap; who makes one checks that.
+    """
+
+    dtype: DType
+    shape: Shape
+    pieces: tuple[Piece, ...]
+
+    def numpy(self) -> NDArray[Any]:
+        """The whole, assembled in memory."""
+        import numpy
+
+        whole = numpy.empty(self.shape.dims or (), self.dtype.numpy())
+        for piece in self.pieces:
+            sizes = piece.tensor.shape.dims or ()
+            where = tuple(slice(at, at + size) for at, size in zip(piece.start, sizes, strict=True))
+            whole[where] = piece.tensor.numpy()
+        whole.flags.writeable = False
+        return whole
+
+    def parts(self) -> Iterator[bytes | Span]:
+        """The pieces' own bytes where they lie one after the other (split along the first axis), else a copy."""
+        if self._is_split_along_first_axis():
+            for piece in sorted(self.pieces, key=lambda piece: piece.start):
+                yield from piece.tensor.parts()
+        else:
+            yield from ArrayTensor(self.dtype, self.numpy()).parts()
+
+    def _is_split_along_first_axis(self) -> bool:
+        inner = (self.shape.dims or ())[1:]
+        return all((piece.tensor.shape.dims or ())[1:] == inner for piece in self.pieces)
