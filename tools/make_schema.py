@@ -31,8 +31,10 @@ ROOTS = [
     "SavedTensorSlices", "CheckpointState", "VariableDef", "WhileContextDef", "CondContextDef", "QueueRunnerDef",
     "FingerprintDef", "OpList",
 ]  # fmt: skip
-SCALARS = {1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool",
-           9: "string", 12: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64", 17: "sint32", 18: "sint64"}  # fmt: skip
+SCALARS = {
+    1: "double", 2: "float", 3: "int64", 4: "uint64", 5: "int32", 6: "fixed64", 7: "fixed32", 8: "bool",
+    9: "string", 12: "bytes", 13: "uint32", 15: "sfixed32", 16: "sfixed64", 17: "sint32", 18: "sint64",
+}  # fmt: skip
 HEADER = """\
 # The messages of TensorFlow's files: names, numbers and types, as its files carry them. Made by tools/make_schema.py.
 # A field is "number[*|%] name type [oneof]": * repeated, % a map (key type, value type).

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-__all__ = ["Tensor", "SpanTensor", "ArrayTensor", "FilledTensor", "StringTensor", "Piece", "SlicedTensor"]
+__all__ = ["Tensor", "TensorBase", "SpanTensor", "ArrayTensor", "FilledTensor", "StringTensor", "Piece", "SlicedTensor"]
 
 _CHUNK = 1 << 20
 
@@ -28,29 +27,44 @@ class Tensor(Protocol):
     """What every kind of tensor can do."""
 
     @property
-    @abstractmethod
     def dtype(self) -> DType:
         """The element type; no I/O."""
+        ...
 
     @property
-    @abstractmethod
     def shape(self) -> Shape:
         """The shape, always static; no I/O."""
+        ...
 
     @property
     def nbytes(self) -> int:
-        """The size of the values in bytes; no I/O. 0 for strings, whose size only their values tell."""
-        return (self.shape.elements or 0) * self.dtype.itemsize
+        """The size of the values in bytes; no I/O. For strings, what is known of it."""
+        ...
 
-    @abstractmethod
     def numpy(self) -> NDArray[Any]:
         """The values, read-only. Reads them; checks their checksum where there is one."""
+        ...
 
-    @abstractmethod
     def parts(self) -> Iterator[bytes | Span]:
         """The raw little-endian bytes, in order, as spans where they lie in a file. Not for strings."""
+        ...
 
     def write_to(self, sink: Sink) -> None:
+        """Streams the raw little-endian bytes; memory does not grow with the tensor."""
+        ...
+
+
+class TensorBase:
+    """What all kinds of tensors share."""
+
+    __slots__ = ()
+
+    @property
+    def nbytes(self: Tensor) -> int:
+        """The size of the values in bytes; no I/O."""
+        return (self.shape.elements or 0) * self.dtype.itemsize
+
+    def write_to(self: Tensor, sink: Sink) -> None:
         """Streams the raw little-endian bytes; memory does not grow with the tensor."""
         for part in self.parts():
             if isinstance(part, Span):
@@ -60,7 +74,7 @@ class Tensor(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SpanTensor(Tensor):
+class SpanTensor(TensorBase):
     """Values that lie in a file, one after the other, little-endian.
 
     Attributes:
@@ -113,7 +127,7 @@ class SpanTensor(Tensor):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ArrayTensor(Tensor):
+class ArrayTensor(TensorBase):
     """Values in memory. Make it with `ArrayTensor.of(array)`."""
 
     dtype: DType
@@ -152,7 +166,7 @@ class ArrayTensor(Tensor):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FilledTensor(Tensor):
+class FilledTensor(TensorBase):
     """A few values of which the last repeats to the end, as a TensorProto may say it. Empty `values` means zeros."""
 
     dtype: DType
@@ -200,7 +214,7 @@ class FilledTensor(Tensor):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StringTensor(Tensor):
+class StringTensor(TensorBase):
     """Strings in memory."""
 
     shape: Shape
@@ -243,7 +257,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SlicedTensor(Tensor):
+class SlicedTensor(TensorBase):
     """A partitioned variable: put together only when its values are wanted.
 
     The pieces must cover the whole without overlap; who makes one checks that.

@@ -1,0 +1,163 @@
+"""`Node`: one operation of a graph or function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+from tfsmith.ir.attr import Attr, attr
+from tfsmith.storage.span import Span
+
+__all__ = ["Node", "NodeOrigin", "Endpoint", "CONTROL", "parse_input"]
+
+CONTROL = -1
+"""The output index of a control edge, as TensorFlow numbers it."""
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+class NodeOrigin(Protocol):
+    """What can decode the nodes of one file."""
+
+    def span(self, start: int, stop: int) -> Span:
+        """The bytes of the node that stands there."""
+        ...
+
+    def attrs(self, start: int, stop: int) -> dict[str, Attr]:
+        """The attributes of the node that stands there."""
+        ...
+
+
+class Node:
+    """One operation. Nodes never change: `replace` gives another one, and graphs share the untouched.
+
+    A node that was read from a file and not edited still knows its bytes, and is written back verbatim.
+    """
+
+    __slots__ = ("_attrs", "_edits", "_origin", "_start", "_stop", "device", "inputs", "name", "op")
+
+    def __init__(
+        self,
+        name: str,
+        op: str,
+        inputs: tuple[str, ...] = (),
+        attrs: Mapping[str, Any] = _NOTHING,
+        device: str = "",
+    ) -> None:
+        """A new node; attribute values are plain values or `Attr`s."""
+        self.name = name
+        self.op = op
+        self.inputs = inputs
+        self.device = device
+        self._attrs: Mapping[str, Attr] | None = {key: attr(value) for key, value in attrs.items()}
+        self._edits: Mapping[str, Attr | None] | None = None
+        self._origin: NodeOrigin | None = None
+        self._start = self._stop = 0
+
+    @staticmethod
+    def from_file(
+        name: str, op: str, inputs: tuple[str, ...], device: str, origin: NodeOrigin, start: int, stop: int
+    ) -> Node:
+        """A node as it stands in a file. Its attributes are decoded when they are asked for."""
+        node = Node.__new__(Node)
+        node.name = name
+        node.op = op
+        node.inputs = inputs
+        node.device = device
+        node._attrs = None
+        node._edits = None
+        node._origin = origin
+        node._start = start
+        node._stop = stop
+        return node
+
+    @property
+    def attrs(self) -> Mapping[str, Attr]:
+        """The attributes, by name; decoded on first use. Tensors among them stay spans."""
+        if self._attrs is None:
+            assert self._origin is not None
+            attrs = self._origin.attrs(self._start, self._stop)
+            for key, value in (self._edits or _NOTHING).items():
+                attrs.pop(key, None)
+                if value is not None:
+                    attrs[key] = value
+            self._attrs = attrs
+        return self._attrs
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The plain value of an attribute, or `default`."""
+        found = self.attrs.get(name)
+        return default if found is None else found.value
+
+    @property
+    def raw(self) -> Span | None:
+        """The node's bytes in its file, if it was never edited."""
+        return self.base if self._edits is None else None
+
+    @property
+    def base(self) -> Span | None:
+        """The bytes that this node was edited from, or its own; None for a node made in memory."""
+        return None if self._origin is None else self._origin.span(self._start, self._stop)
+
+    @property
+    def edits(self) -> Mapping[str, Attr | None]:
+        """What changed in the attributes since `base`; None means dropped."""
+        return _NOTHING if self._edits is None else self._edits
+
+    @property
+    def data_inputs(self) -> tuple[str, ...]:
+        """The inputs that carry tensors."""
+        return tuple(name for name in self.inputs if not name.startswith("^"))
+
+    @property
+    def control_inputs(self) -> tuple[str, ...]:
+        """The names of the nodes that must run before."""
+        return tuple(name[1:] for name in self.inputs if name.startswith("^"))
+
+    def replace(
+        self,
+        *,
+        name: str | None = None,
+        op: str | None = None,
+        inputs: tuple[str, ...] | None = None,
+        device: str | None = None,
+        attrs: Mapping[str, Any] = _NOTHING,
+    ) -> Node:
+        """Another node with these changes. In `attrs`, None drops an attribute; all others stay as they are."""
+        node = Node.__new__(Node)
+        node.name = self.name if name is None else name
+        node.op = self.op if op is None else op
+        node.inputs = self.inputs if inputs is None else inputs
+        node.device = self.device if device is None else device
+        changes = {key: None if value is None else attr(value) for key, value in attrs.items()}
+        node._origin, node._start, node._stop = self._origin, self._start, self._stop
+        node._edits = {**self.edits, **changes}
+        node._attrs = None
+        if self._origin is None:
+            kept = {key: value for key, value in self.attrs.items() if key not in changes}
+            node._attrs = kept | {key: value for key, value in changes.items() if value is not None}
+        return node
+
+    def __repr__(self) -> str:
+        return f"<Node {self.name!r} op={self.op}>"
+
+
+class Endpoint(NamedTuple):
+    """A node's name and one of its outputs (`CONTROL` for a control edge)."""
+
+    node: str
+    output: int
+
+    def __str__(self) -> str:
+        return f"^{self.node}" if self.output == CONTROL else f"{self.node}:{self.output}"
+
+
+def parse_input(text: str) -> Endpoint:
+    """Reads "node", "node:1" or "^node", as graphs (not functions) write them."""
+    if text.startswith("^"):
+        return Endpoint(text[1:], CONTROL)
+    name, colon, index = text.rpartition(":")
+    if colon and index.isdecimal():
+        return Endpoint(name, int(index))
+    return Endpoint(text, 0)

@@ -1,0 +1,106 @@
+"""The op database: the definitions of TensorFlow's own ops, packaged, so that nobody needs TensorFlow for them.
+
+`ops.json.xz` is made from an installed TensorFlow by `tools/make_op_database.py`: a header line, then a line per op.
+An op's line is decoded when somebody asks for that op.
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.dtype import dtype
+from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
+from tfsmith.ir.shape import Shape
+
+__all__ = ["OpDatabase", "builtin_ops"]
+
+
+class OpDatabase(Mapping[str, OpDef]):
+    """Op definitions by name. Lookups in the packaged part decode one line each."""
+
+    def __init__(self, version: str, lines: Mapping[str, str], extra: Mapping[str, OpDef] | None = None) -> None:
+        self.version = version
+        """The TensorFlow release that the packaged part was taken from."""
+        self._lines = lines
+        self._decoded: dict[str, OpDef] = dict(extra or {})
+
+    def __getitem__(self, name: str) -> OpDef:
+        found = self._decoded.get(name)
+        if found is None:
+            found = self._decoded[name] = _op(name, json.loads(self._lines[name]))
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._lines
+        yield from (name for name in self._decoded if name not in self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines.keys() | self._decoded.keys())
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._lines or name in self._decoded
+
+    def with_ops(self, ops: Iterable[OpDef]) -> OpDatabase:
+        """A database in which these definitions come first: those that the model carries with it."""
+        return OpDatabase(self.version, self._lines, {op.name: op for op in ops})
+
+
+@cache
+def builtin_ops() -> OpDatabase:
+    """The packaged database; read once, a few milliseconds."""
+    text = lzma.decompress(Path(__file__).with_name("ops.json.xz").read_bytes()).decode()
+    header, *rows = text.splitlines()
+    lines = dict(row.split("\t", 1) for row in rows)
+    return OpDatabase(str(json.loads(header)["tensorflow"]), lines)
+
+
+def _op(name: str, row: dict[str, Any]) -> OpDef:
+    flags = row.get("f", "")
+    return OpDef(
+        name,
+        tuple(_arg(arg) for arg in row.get("i", ())),
+        tuple(_arg(arg) for arg in row.get("o", ())),
+        tuple(_attr(attr) for attr in row.get("a", ())),
+        is_stateful="s" in flags,
+        is_commutative="c" in flags,
+        is_aggregate="g" in flags,
+    )
+
+
+def _arg(row: list[Any]) -> ArgDef:
+    """[name, how, is_ref]: how is a dtype number, "attr", "N*attr", "N*number" or "[list attr]"."""
+    name, how, is_ref = row
+    if isinstance(how, int):
+        return ArgDef(name, type=dtype(how), is_ref=bool(is_ref))
+    if how.startswith("["):
+        return ArgDef(name, type_list_attr=how[1:-1], is_ref=bool(is_ref))
+    number, star, kind = how.rpartition("*")
+    if not star:
+        return ArgDef(name, type_attr=kind, is_ref=bool(is_ref))
+    if kind.isdecimal():
+        return ArgDef(name, type=dtype(int(kind)), number_attr=number, is_ref=bool(is_ref))
+    return ArgDef(name, type_attr=kind, number_attr=number, is_ref=bool(is_ref))
+
+
+def _attr(row: list[Any]) -> AttrDef:
+    name, kind, *default = row
+    return AttrDef(name, kind, _default(kind, default[0]) if default else None)
+
+
+def _default(kind: str, value: Any) -> Attr:
+    if kind.startswith("list("):
+        inner = kind[5:-1]
+        return Attr(kind if value else "list", tuple(_default(inner, item).value for item in value))
+    if kind == "type":
+        return Attr(kind, dtype(value))
+    if kind == "shape":
+        return Attr(kind, Shape.of(value))
+    if kind == "string":
+        return Attr(kind, value.encode("latin-1"))
+    return Attr(kind, value)

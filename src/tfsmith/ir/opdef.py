@@ -1,0 +1,97 @@
+"""`OpDef`: what an op takes and gives, which is what turns names of outputs into numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tfsmith.errors import InvalidModelError
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.dtype import DType
+
+__all__ = ["OpDef", "ArgDef", "AttrDef"]
+
+
+@dataclass(frozen=True, slots=True)
+class ArgDef:
+    """An input or output of an op. Exactly one of `type`, `type_attr`, `type_list_attr` says its type."""
+
+    name: str
+    type: DType | None = None
+    type_attr: str = ""
+    number_attr: str = ""
+    type_list_attr: str = ""
+    is_ref: bool = False
+
+    def count(self, attrs: Mapping[str, Attr]) -> int:
+        """How many tensors it stands for in a node with these attributes.
+
+        Raises:
+            InvalidModelError: The attribute that says so is missing or is of another kind.
+        """
+        if not self.number_attr and not self.type_list_attr:
+            return 1
+        name = self.number_attr or self.type_list_attr
+        found = attrs.get(name)
+        if self.number_attr and found is not None and found.kind == "int":
+            return int(found.value)
+        if self.type_list_attr and found is not None and found.kind in ("list", "list(type)"):
+            return len(found.value)
+        raise InvalidModelError(f"attribute {name!r}, which says how many tensors {self.name!r} is, is missing")
+
+    def types(self, attrs: Mapping[str, Attr]) -> tuple[DType | None, ...]:
+        """The types of those tensors; None where the attributes do not say."""
+        if self.type_list_attr:
+            found = attrs.get(self.type_list_attr)
+            return tuple(found.value) if found is not None else ()
+        single = self.type
+        if single is None and self.type_attr in attrs:
+            value = attrs[self.type_attr].value
+            single = value if isinstance(value, DType) else None
+        return (single,) * self.count(attrs)
+
+
+@dataclass(frozen=True, slots=True)
+class AttrDef:
+    """An attribute that an op has."""
+
+    name: str
+    kind: str
+    default: Attr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OpDef:
+    """The definition of an op, without its prose."""
+
+    name: str
+    inputs: tuple[ArgDef, ...] = ()
+    outputs: tuple[ArgDef, ...] = ()
+    attrs: tuple[AttrDef, ...] = ()
+    control_outputs: tuple[str, ...] = ()
+    is_stateful: bool = False
+    is_commutative: bool = False
+    is_aggregate: bool = False
+
+    def output_index(self, arg: str, offset: int, attrs: Mapping[str, Attr]) -> int | None:
+        """The number of the output that a function calls `arg:offset`; None if the op has no such output."""
+        index = 0
+        for output in self.outputs:
+            count = output.count(attrs)
+            if output.name == arg:
+                return index + offset if 0 <= offset < count else None
+            index += count
+        return None
+
+    def output_name(self, index: int, attrs: Mapping[str, Attr]) -> str | None:
+        """What a function calls output number `index`, such as "output:0"; None if the op has no such output."""
+        for output in self.outputs:
+            count = output.count(attrs)
+            if index < count:
+                return f"{output.name}:{index}" if index >= 0 else None
+            index -= count
+        return None
+
+    def output_types(self, attrs: Mapping[str, Attr]) -> tuple[DType | None, ...]:
+        """The type of each output of a node with these attributes; None where they do not say."""
+        return tuple(found for output in self.outputs for found in output.types(attrs))

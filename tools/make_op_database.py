@@ -1,0 +1,77 @@
+"""Writes src/tfsmith/ir/ops.json.xz: the definitions of all ops of the installed TensorFlow, without their prose.
+
+Run it with a Python that has TensorFlow, when a new TensorFlow adds ops:
+
+    python tools/make_op_database.py
+"""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+FLAGS = {"s": "is_stateful", "c": "is_commutative", "g": "is_aggregate"}
+
+
+def main() -> None:
+    import tensorflow as tf
+    from tensorflow.core.framework import op_def_pb2
+    from tensorflow.python.client import pywrap_tf_session
+
+    ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
+    lines = [json.dumps({"tensorflow": tf.__version__})]
+    for op in sorted(ops.op, key=lambda op: str(op.name)):
+        lines.append(f"{op.name}\t{json.dumps(_row(op), separators=(',', ':'))}")
+    packed = lzma.compress("\n".join(lines).encode(), preset=9 | lzma.PRESET_EXTREME)
+    target = Path(__file__).parents[1] / "src/tfsmith/ir/ops.json.xz"
+    target.write_bytes(packed)
+    print(f"{len(lines) - 1} ops, {len(packed)} bytes")
+
+
+def _row(op: Any) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "i": [_arg(arg) for arg in op.input_arg],
+        "o": [_arg(arg) for arg in op.output_arg],
+        "a": [_attr(attr) for attr in op.attr],
+        "f": "".join(letter for letter, flag in FLAGS.items() if getattr(op, flag)),
+    }
+    return {key: value for key, value in row.items() if value}
+
+
+def _arg(arg: Any) -> list[Any]:
+    if arg.type_list_attr:
+        how: Any = f"[{arg.type_list_attr}]"
+    elif arg.number_attr:
+        how = f"{arg.number_attr}*{arg.type_attr or arg.type}"
+    else:
+        how = arg.type_attr or arg.type
+    return [arg.name, how, int(arg.is_ref)]
+
+
+def _attr(attr: Any) -> list[Any]:
+    row = [attr.name, attr.type]
+    if attr.HasField("default_value"):
+        row.append(_value(attr.type, attr.default_value))
+    return row
+
+
+def _value(kind: str, value: Any) -> Any:
+    if kind.startswith("list("):
+        field = {"string": "s", "int": "i", "float": "f", "bool": "b", "type": "type", "shape": "shape"}.get(kind[5:-1])
+        return [_plain(kind[5:-1], item) for item in (getattr(value.list, field) if field else ())]
+    field = value.WhichOneof("value")
+    return None if field in (None, "tensor", "func") else _plain(kind, getattr(value, field))
+
+
+def _plain(kind: str, value: Any) -> Any:
+    if kind == "string":
+        return value.decode("latin-1")
+    if kind == "shape":
+        return None if value.unknown_rank else [dim.size for dim in value.dim]
+    return value
+
+
+if __name__ == "__main__":
+    main()
