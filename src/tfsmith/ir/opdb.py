@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import lzma
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,17 +18,20 @@ from tfsmith.ir.dtype import dtype
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.shape import Shape
 
-__all__ = ["OpDatabase", "builtin_ops"]
+__all__ = ["OpDatabase", "OpLookup", "builtin_op", "builtin_ops"]
+
+OpLookup = Callable[[str], "OpDef | None"]
+"""Finds the definition of an op by name, or None."""
 
 
 class OpDatabase(Mapping[str, OpDef]):
     """Op definitions by name. Lookups in the packaged part decode one line each."""
 
-    def __init__(self, version: str, lines: Mapping[str, str], extra: Mapping[str, OpDef] | None = None) -> None:
+    def __init__(self, version: str, lines: Mapping[str, str]) -> None:
         self.version = version
         """The TensorFlow release that the packaged part was taken from."""
         self._lines = lines
-        self._decoded: dict[str, OpDef] = dict(extra or {})
+        self._decoded: dict[str, OpDef] = {}
 
     def __getitem__(self, name: str) -> OpDef:
         found = self._decoded.get(name)
@@ -37,18 +40,13 @@ class OpDatabase(Mapping[str, OpDef]):
         return found
 
     def __iter__(self) -> Iterator[str]:
-        yield from self._lines
-        yield from (name for name in self._decoded if name not in self._lines)
+        return iter(self._lines)
 
     def __len__(self) -> int:
-        return len(self._lines.keys() | self._decoded.keys())
+        return len(self._lines)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._lines or name in self._decoded
-
-    def with_ops(self, ops: Iterable[OpDef]) -> OpDatabase:
-        """A database in which these definitions come first: those that the model carries with it."""
-        return OpDatabase(self.version, self._lines, {op.name: op for op in ops})
+        return name in self._lines
 
 
 @cache
@@ -58,6 +56,11 @@ def builtin_ops() -> OpDatabase:
     header, *rows = text.splitlines()
     lines = dict(row.split("\t", 1) for row in rows)
     return OpDatabase(str(json.loads(header)["tensorflow"]), lines)
+
+
+def builtin_op(name: str) -> OpDef | None:
+    """The definition of one of TensorFlow's own ops."""
+    return builtin_ops().get(name)
 
 
 def _op(name: str, row: dict[str, Any]) -> OpDef:

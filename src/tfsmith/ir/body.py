@@ -1,0 +1,206 @@
+"""`Body`: what graphs and functions have in common: ordered, named nodes and the edges between them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from tfsmith.errors import InvalidModelError, NotFoundInModelError
+from tfsmith.ir.names import nearest
+from tfsmith.ir.node import CONTROL, Endpoint, Node
+
+__all__ = ["Body", "Use"]
+
+
+class Use(NamedTuple):
+    """A place where an output is used: input number `input` of `node` takes output number `output`.
+
+    A control edge has `output` -1 (`CONTROL`).
+    """
+
+    node: Node
+    input: int
+    output: int
+
+
+class Body(ABC):
+    """Ordered, name-indexed nodes. A body never changes; indexes and use lists are made on first use and kept."""
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """What to call it in messages."""
+
+    @property
+    @abstractmethod
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes, in the file's order."""
+
+    @abstractmethod
+    def resolve(self, text: str) -> Endpoint:
+        """The output that an input's text means. In a function, an argument's name is a node's name with output 0."""
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        """Names that are not nodes but can be inputs: a function's arguments. A graph has none."""
+        return ()
+
+    @cached_property
+    def by_name(self) -> Mapping[str, Node]:
+        """The nodes by name.
+
+        Raises:
+            InvalidModelError: Two nodes have one name.
+        """
+        index = {node.name: node for node in self.nodes}
+        if len(index) != len(self.nodes):
+            raise InvalidModelError(
+                "two nodes have one name",
+                where=f"{self.title}, node {_first_repeated(self.nodes)!r}",
+                remedy="TensorFlow refuses this graph too; write it again from its source",
+            )
+        return index
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self.nodes)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.by_name
+
+    def __getitem__(self, name: str) -> Node:
+        found = self.by_name.get(name)
+        if found is None:
+            near = nearest(name, self.by_name)
+            remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --nodes` lists them"
+            raise NotFoundInModelError(f"there is no node {name!r} in {self.title}", remedy=remedy)
+        return found
+
+    def inputs_of(self, node: Node) -> tuple[Endpoint, ...]:
+        """The outputs that a node takes, in order, control edges last as in the file; no I/O."""
+        return tuple(self.resolve(text) for text in node.inputs)
+
+    def producer(self, node: Node, index: int) -> Node | None:
+        """The node that gives input number `index`; None where a function's argument gives it."""
+        name = self.resolve(node.inputs[index]).node
+        if name in self.by_name:
+            return self.by_name[name]
+        if name in self.args:
+            return None
+        raise self._dangling(node, name)
+
+    @cached_property
+    def uses(self) -> Mapping[str, tuple[Use, ...]]:
+        """All uses of each node or argument, by its name; linear in the edges.
+
+        Raises:
+            InvalidModelError: An input names a node that is not there.
+        """
+        uses: dict[str, list[Use]] = {name: [] for name in (*self.args, *self.by_name)}
+        for node in self.nodes:
+            for position, text in enumerate(node.inputs):
+                source, output = self.resolve(text)
+                if source not in uses:
+                    raise self._dangling(node, source)
+                uses[source].append(Use(node, position, output))
+        return {name: tuple(found) for name, found in uses.items()}
+
+    def consumers(self, name: str, output: int | None = None) -> tuple[Use, ...]:
+        """Who takes a tensor of this node (only output number `output`, if given). Control edges do not count."""
+        found = self.uses.get(name, ())
+        if output is None:
+            return tuple(use for use in found if use.output != CONTROL)
+        return tuple(use for use in found if use.output == output)
+
+    def control_consumers(self, name: str) -> tuple[Node, ...]:
+        """The nodes that wait for this one without taking a tensor from it."""
+        return tuple(use.node for use in self.uses.get(name, ()) if use.output == CONTROL)
+
+    def scopes(self) -> dict[str, int]:
+        """Every name scope with the number of nodes below it, in order of first appearance."""
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            at = node.name.find("/")
+            while at >= 0:
+                scope = node.name[:at]
+                counts[scope] = counts.get(scope, 0) + 1
+                at = node.name.find("/", at + 1)
+        return counts
+
+    def in_scope(self, scope: str) -> Iterator[Node]:
+        """The nodes below a name scope."""
+        prefix = scope.rstrip("/") + "/"
+        return (node for node in self.nodes if node.name.startswith(prefix))
+
+    def topological_order(self) -> tuple[Node, ...]:
+        """The nodes, each after those it needs; ties as in the file. Linear.
+
+        The back edges of TF1's loops (from NextIteration) are left out, as TensorFlow itself does.
+
+        Raises:
+            InvalidModelError: There is a cycle that is no loop.
+        """
+        waiting = {name: 0 for name in self.by_name}
+        for name, found in self.uses.items():
+            if name in self.by_name and self.by_name[name].op not in _BACK_EDGES:
+                for use in found:
+                    waiting[use.node.name] += 1
+        ready = [node for node in self.nodes if not waiting[node.name]]
+        for node in ready:  # grows while it is walked
+            if node.op in _BACK_EDGES:
+                continue
+            for use in self.uses[node.name]:
+                waiting[use.node.name] -= 1
+                if not waiting[use.node.name]:
+                    ready.append(use.node)
+        if len(ready) != len(self.nodes):
+            stuck = next(name for name, count in waiting.items() if count)
+            remedy = "no TensorFlow runs this graph; write it again from its source"
+            raise InvalidModelError(
+                "its inputs lead back to itself", where=f"{self.title}, node {stuck!r}", remedy=remedy
+            )
+        return tuple(ready)
+
+    def ancestors(self, names: Iterable[str]) -> set[str]:
+        """The names of all nodes that these need, control edges counted, themselves included. Linear.
+
+        Raises:
+            InvalidModelError: An input names a node that is not there.
+        """
+        seen: set[str] = set()
+        todo = [self[name].name for name in names]
+        while todo:
+            name = todo.pop()
+            if name in seen or name in self.args:
+                continue
+            seen.add(name)
+            node = self.by_name[name]
+            for text in node.inputs:
+                source = self.resolve(text).node
+                if source not in self.by_name and source not in self.args:
+                    raise self._dangling(node, source)
+                todo.append(source)
+        return seen
+
+    def _dangling(self, node: Node, missing: str) -> InvalidModelError:
+        return InvalidModelError(
+            f"it takes {missing!r}, which is not in {self.title}",
+            where=f"node {node.name!r}",
+            remedy="the graph is cut off or was pruned badly; write it again from its source",
+        )
+
+
+_BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
+
+
+def _first_repeated(nodes: tuple[Node, ...]) -> str:
+    seen: set[str] = set()
+    for node in nodes:
+        if node.name in seen:
+            return node.name
+        seen.add(node.name)
+    return ""

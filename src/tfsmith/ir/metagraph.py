@@ -1,0 +1,153 @@
+"""`MetaGraph`: a graph with all that belongs to it: signatures, collections, saver, assets, object graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.part import Part
+from tfsmith.ir.signature import Signature
+from tfsmith.storage.span import Span
+
+__all__ = ["MetaGraph", "MetaInfo", "Saver", "Collection", "Asset", "ObjectNode", "ObjectGraph"]
+
+
+@dataclass(frozen=True, slots=True)
+class MetaInfo:
+    """Who wrote a meta graph, for what, and the definitions of the ops that it uses."""
+
+    tags: tuple[str, ...] = ()
+    tensorflow_version: str = ""
+    tensorflow_git_version: str = ""
+    meta_graph_version: str = ""
+    stripped_default_attrs: bool = False
+    ops: Mapping[str, OpDef] = field(default_factory=dict)
+    function_aliases: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Saver:
+    """The nodes of the graph that save and restore its variables."""
+
+    filename_tensor_name: str = ""
+    save_tensor_name: str = ""
+    restore_op_name: str = ""
+    max_to_keep: int = 0
+    sharded: bool = False
+    keep_checkpoint_every_n_hours: float = 0.0
+    version: int = 2
+    """The checkpoint format: 0 or 1 is V1, 2 is V2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A named list that the graph's maker left in it.
+
+    Attributes:
+        kind: "node" (names), "bytes" (serialized messages), "int64", "float", "any" or "none".
+        values: `str`, `bytes`, `int`, `float`; for "any" the pairs (type_url, bytes).
+        decode: Gives `messages` on demand.
+    """
+
+    kind: Literal["node", "bytes", "int64", "float", "any", "none"]
+    values: tuple[Any, ...]
+    decode: Callable[[], tuple[Mapping[str, Any], ...]] | None = None
+
+    @property
+    def messages(self) -> tuple[Mapping[str, Any], ...]:
+        """The serialized messages as plain data (VariableDef, WhileContextDef, ...), where their type is known."""
+        return () if self.decode is None else self.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    """A file of `assets/` and the tensor that gives its path."""
+
+    tensor_name: str
+    filename: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectNode:
+    """One object that TensorFlow 2 saved.
+
+    Attributes:
+        kind: "user_object", "variable", "function", "bare_concrete_function", "asset", "constant", "resource",
+            "captured_tensor", or "" if the file does not say.
+        children: Its attributes, by name: the numbers of other objects.
+        details: What its kind says of it, as plain data.
+    """
+
+    kind: str
+    children: Mapping[str, int]
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectGraph:
+    """The objects that TensorFlow 2 saved (number 0 is the root), and its concrete functions, as plain data."""
+
+    nodes: tuple[ObjectNode, ...]
+    concrete_functions: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MetaGraph:
+    """A graph with all that belongs to it. Every part is decoded on first use and written back verbatim otherwise."""
+
+    graph_part: Part[Graph]
+    info_part: Part[MetaInfo] = field(default_factory=lambda: Part.of(MetaInfo()))
+    saver_part: Part[Saver | None] = field(default_factory=lambda: Part.of(None))
+    collections_part: Part[Mapping[str, Collection]] = field(default_factory=lambda: Part.of({}))
+    signatures_part: Part[Mapping[str, Signature]] = field(default_factory=lambda: Part.of({}))
+    assets_part: Part[tuple[Asset, ...]] = field(default_factory=lambda: Part.of(()))
+    objects_part: Part[ObjectGraph | None] = field(default_factory=lambda: Part.of(None))
+    raw: Span | None = None
+    extras: tuple[Span, ...] = ()
+
+    @property
+    def graph(self) -> Graph:
+        """The graph."""
+        return self.graph_part.value
+
+    @property
+    def info(self) -> MetaInfo:
+        """Who wrote it, for what."""
+        return self.info_part.value
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tag set, in the file's order."""
+        return self.info.tags
+
+    @property
+    def saver(self) -> Saver | None:
+        """The nodes that save and restore, if there are any."""
+        return self.saver_part.value
+
+    @property
+    def collections(self) -> Mapping[str, Collection]:
+        """The collections by key, sorted."""
+        return self.collections_part.value
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """The signatures by key, sorted."""
+        return self.signatures_part.value
+
+    @property
+    def assets(self) -> tuple[Asset, ...]:
+        """The asset files that the graph reads."""
+        return self.assets_part.value
+
+    @property
+    def objects(self) -> ObjectGraph | None:
+        """What TensorFlow 2 saved of the Python objects, if it did."""
+        return self.objects_part.value
+
+    def replace_graph(self, graph: Graph) -> MetaGraph:
+        """Another meta graph around another graph; all other parts stay as they are, byte for byte."""
+        return replace(self, graph_part=Part.of(graph), raw=None)

@@ -1,0 +1,153 @@
+"""`Model`: what was opened, whatever its format."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import Literal
+
+from tfsmith.errors import InvalidModelError, NotFoundInModelError
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import Collection, MetaGraph
+from tfsmith.ir.signature import Signature
+from tfsmith.ir.tensor import Tensor
+from tfsmith.storage.span import Span
+
+__all__ = ["Model", "Kind", "Checkpoint", "SideFile"]
+
+Kind = Literal["graphdef", "metagraph", "saved_model", "checkpoint"]
+_NO_VARIABLES: Mapping[str, Tensor] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where a model's variables lie.
+
+    Attributes:
+        prefix: What to pass to TensorFlow.
+        version: 1 or 2.
+        files: All files of the set that are there, for copying them whole.
+        step: The number at the end of the prefix, if it has one.
+    """
+
+    prefix: Path
+    version: int
+    files: tuple[Path, ...]
+    step: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SideFile:
+    """A file of a SavedModel folder that is none of the known formats: assets, fingerprints, Keras metadata."""
+
+    name: str
+    """Its path inside the folder, with forward slashes."""
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """A model: one or several meta graphs, and variables. It never changes; passes make new ones.
+
+    Attributes:
+        kind: What kind of file it was, or is to be.
+        meta_graphs: Usually one; several in a SavedModel with several tag sets; none for a checkpoint alone.
+        variables: A read-only mapping from the names in the checkpoint to tensors that are read when asked for.
+        selected: The number of the meta graph that `graph`, `signatures` and the others speak of.
+        path: Where it was opened.
+        checkpoint: Where the variables lie, if they lie in a checkpoint.
+        side_files: Other files of a SavedModel folder.
+        raw: The bytes of the main file (`saved_model.pb`, `.meta`, `.pb`), while nobody has edited it.
+        extras: Other fields of the main file, tags included.
+    """
+
+    kind: Kind
+    meta_graphs: tuple[MetaGraph, ...] = ()
+    variables: Mapping[str, Tensor] = field(default_factory=lambda: _NO_VARIABLES)
+    selected: int = 0
+    path: Path | None = None
+    checkpoint: Checkpoint | None = None
+    side_files: tuple[SideFile, ...] = ()
+    raw: Span | None = None
+    extras: tuple[Span, ...] = ()
+
+    @property
+    def has_graph(self) -> bool:
+        """Whether there is a graph at all: a checkpoint alone has none."""
+        return bool(self.meta_graphs)
+
+    @property
+    def meta(self) -> MetaGraph:
+        """The selected meta graph.
+
+        Raises:
+            NotFoundInModelError: There is no graph.
+        """
+        if not self.meta_graphs:
+            raise NotFoundInModelError(
+                "a checkpoint holds variables but no graph",
+                path=self.path,
+                remedy="pass the .meta file, the graph, or the SavedModel that belongs to it",
+            )
+        return self.meta_graphs[self.selected]
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the selected meta graph."""
+        return self.meta.graph
+
+    @property
+    def signatures(self) -> Mapping[str, Signature]:
+        """The signatures of the selected meta graph; none for a checkpoint alone."""
+        return self.meta.signatures if self.has_graph else {}
+
+    @property
+    def collections(self) -> Mapping[str, Collection]:
+        """The collections of the selected meta graph; none for a checkpoint alone."""
+        return self.meta.collections if self.has_graph else {}
+
+    def get_collection(self, key: str) -> tuple[object, ...]:
+        """The values of a collection: names of tensors and nodes, or decoded messages, numbers, bytes.
+
+        A collection that is not there is empty, as in TensorFlow.
+        """
+        found = self.collections.get(key)
+        if found is None:
+            return ()
+        return tuple(found.messages) if found.kind == "bytes" and found.messages else found.values
+
+    @property
+    def tag_sets(self) -> tuple[tuple[str, ...], ...]:
+        """The tag sets of all meta graphs, in the file's order."""
+        return tuple(meta.tags for meta in self.meta_graphs)
+
+    def select(self, tags: Iterable[str]) -> Model:
+        """The same model, seen through the meta graph with exactly these tags.
+
+        Raises:
+            NotFoundInModelError: No meta graph has this tag set; the remedy lists those that are there.
+            InvalidModelError: Two have it.
+        """
+        wanted = set(tags)
+        found = [number for number, meta in enumerate(self.meta_graphs) if set(meta.tags) == wanted]
+        if len(found) > 1:
+            what = f"{len(found)} meta graphs have the tag set {format_tags(wanted)}"
+            raise InvalidModelError(what, path=self.path, remedy="TensorFlow takes the first; remove the others")
+        if not found:
+            there = " and ".join(format_tags(meta.tags) for meta in self.meta_graphs) or "none"
+            what = f"there is no meta graph with the tag set {format_tags(wanted)}"
+            raise NotFoundInModelError(what, path=self.path, remedy=f"the tag sets are: {there}")
+        return replace(self, selected=found[0])
+
+    def replace_graph(self, graph: Graph) -> Model:
+        """Another model whose selected meta graph has another graph; all else stays as it is, byte for byte."""
+        metas = list(self.meta_graphs)
+        metas[self.selected] = self.meta.replace_graph(graph)
+        return replace(self, meta_graphs=tuple(metas), raw=None)
+
+
+def format_tags(tags: Iterable[str]) -> str:
+    """A tag set as `--tag-set` takes it."""
+    return repr(",".join(sorted(tags)))
