@@ -40,6 +40,44 @@ HEADER = """\
 # A field is "number[*|%] name type [oneof]": * repeated, % a map (key type, value type).
 """
 
+# The messages of tensorflow/tools/proto_splitter (chunk.proto, versions.proto), which no Python module of TensorFlow
+# has. "_chunk_index" makes that field's presence known, as `optional` does; the splitter's own VersionDef has another
+# name here, because TensorFlow has a VersionDef too.
+SPLITTER = """\
+enum ChunkInfo.Type
+  0 UNSET
+  1 MESSAGE
+  2 BYTES
+message ChunkInfo
+  1 type ChunkInfo.Type
+  2 size uint64
+  3 offset uint64
+message ChunkMetadata
+  1 version SplitterVersionDef
+  2* chunks ChunkInfo
+  3 message ChunkedMessage
+message ChunkedField
+  1* field_tag FieldIndex
+  3 message ChunkedMessage
+message ChunkedMessage
+  1 chunk_index uint64 _chunk_index
+  2* chunked_fields ChunkedField
+message FieldIndex
+  1 field uint32 kind
+  2 map_key FieldIndex.MapKey kind
+  3 index uint64 kind
+message FieldIndex.MapKey
+  1 s string type
+  2 boolean bool type
+  3 ui32 uint32 type
+  4 ui64 uint64 type
+  5 i32 int32 type
+  6 i64 int64 type
+message SplitterVersionDef
+  1 splitter_version int32
+  2 join_version int32
+  3* bad_consumers int32"""
+
 
 def main() -> None:
     by_name: dict[str, Any] = {}
@@ -67,6 +105,7 @@ def main() -> None:
             continue
         lines.append(f"message {_short(name)}")
         lines += [f"  {_field(field)}" for field in message.fields]
+    lines.append(SPLITTER)
     target = Path(__file__).parents[1] / "src/tfsmith/wire/tensorflow.schema"
     target.write_text("\n".join(lines) + "\n")
 

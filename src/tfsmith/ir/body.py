@@ -137,14 +137,14 @@ class Body(ABC):
         return (node for node in self.nodes if node.name.startswith(prefix))
 
     def topological_order(self) -> tuple[Node, ...]:
-        """The nodes, each after those it needs; ties as in the file. Linear.
+        """The nodes, each after those it needs. Linear.
 
         The back edges of TF1's loops (from NextIteration) are left out, as TensorFlow itself does.
 
         Raises:
             InvalidModelError: There is a cycle that is no loop.
         """
-        waiting = {name: 0 for name in self.by_name}
+        waiting = dict.fromkeys(self.by_name, 0)
         for name, found in self.uses.items():
             if name in self.by_name and self.by_name[name].op not in _BACK_EDGES:
                 for use in found:

@@ -9,6 +9,7 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.function import Library
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.opdb import OpLookup, builtin_op, builtin_ops
+from tfsmith.ir.part import Part
 from tfsmith.storage.span import Span
 
 __all__ = ["Graph", "Versions"]
@@ -23,11 +24,14 @@ class Versions:
     bad_consumers: tuple[int, ...] = ()
 
 
+_DEFAULT_VERSIONS = Versions()
+
+
 class Graph(Body):
     """A graph. Inputs are written "node", "node:1" or "^node".
 
     Attributes:
-        versions: Producer and consumer versions.
+        versions_part: Producer and consumer versions.
         library: The functions that nodes may call, by name, with gradients.
         op_def: Finds the definition of an op by name, or None: the model's own, then TensorFlow's.
         raw: Its bytes, while nobody has edited it.
@@ -37,7 +41,7 @@ class Graph(Body):
     def __init__(
         self,
         nodes: tuple[Node, ...],
-        versions: Versions | None = None,
+        versions: Versions | Part[Versions] = _DEFAULT_VERSIONS,
         library: Library | None = None,
         *,
         ops: OpLookup = builtin_op,
@@ -46,7 +50,7 @@ class Graph(Body):
     ) -> None:
         self.op_def = ops
         self._nodes = nodes
-        self.versions = Versions() if versions is None else versions
+        self.versions_part = Part.of(versions) if isinstance(versions, Versions) else versions
         self.library = Library() if library is None else library
         self.raw = raw
         self.extras = extras
@@ -60,6 +64,11 @@ class Graph(Body):
     def nodes(self) -> tuple[Node, ...]:
         """The nodes, in the file's order."""
         return self._nodes
+
+    @property
+    def versions(self) -> Versions:
+        """Producer and consumer versions."""
+        return self.versions_part.value
 
     @property
     def functions(self) -> Library:
@@ -80,7 +89,7 @@ class Graph(Body):
         """Another graph with these changes; what is not named stays as it is, byte for byte."""
         return Graph(
             self._nodes if nodes is None else nodes,
-            self.versions if versions is None else versions,
+            self.versions_part if versions is None else versions,
             self.library if library is None else library,
             ops=self.op_def,
             extras=self.extras,

@@ -38,13 +38,14 @@ class Checkpoint:
     step: int | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class SideFile:
-    """A file of a SavedModel folder that is none of the known formats: assets, fingerprints, Keras metadata."""
+    """A file of a SavedModel folder beside graph and variables: an asset, a fingerprint, Keras metadata."""
 
     name: str
     """Its path inside the folder, with forward slashes."""
-    span: Span
+    path: Path
+    """Where it lies now; it is opened only to be copied."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

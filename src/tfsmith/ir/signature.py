@@ -26,6 +26,7 @@ class TensorInfo:
         shape: Its shape.
         encoding: "dense", "sparse" (values, indices, dense shape) or "composite" (any other).
         components: The tensors that make up a sparse or composite one, by role.
+        type_spec: What kind of composite it is, as TensorFlow wrote it.
     """
 
     name: str
@@ -33,6 +34,7 @@ class TensorInfo:
     shape: Shape
     encoding: Literal["dense", "sparse", "composite"] = "dense"
     components: Mapping[str, TensorInfo] = field(default_factory=dict)
+    type_spec: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

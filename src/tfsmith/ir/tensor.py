@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tfsmith.errors import ChecksumError, InvalidModelError, LimitError
+from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_FILLED_BYTES
@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-__all__ = ["Tensor", "TensorBase", "SpanTensor", "ArrayTensor", "FilledTensor", "StringTensor", "Piece", "SlicedTensor"]
+__all__ = [
+    "Tensor",
+    "TensorBase",
+    "SpanTensor",
+    "ArrayTensor",
+    "FilledTensor",
+    "StringTensor",
+    "OpaqueTensor",
+    "Piece",
+    "SlicedTensor",
+]
 
 _CHUNK = 1 << 20
 
@@ -246,6 +256,27 @@ class StringTensor(TensorBase):
     def parts(self) -> Iterator[bytes | Span]:
         """The strings, one after the other, without their lengths."""
         yield from self.values
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OpaqueTensor(TensorBase):
+    """A resource, a variant, or a type newer than this release: it has a dtype and a shape, but no values for us."""
+
+    dtype: DType
+    shape: Shape
+    label: str = "tensor"
+
+    def numpy(self) -> NDArray[Any]:
+        """Always refuses."""
+        raise self._refusal()
+
+    def parts(self) -> Iterator[bytes | Span]:
+        """Always refuses."""
+        raise self._refusal()
+
+    def _refusal(self) -> UnsupportedError:
+        what = f"{self.label} is of dtype {self.dtype}, whose values only TensorFlow can read"
+        return UnsupportedError(what, remedy="leave it out, or read the model with TensorFlow")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

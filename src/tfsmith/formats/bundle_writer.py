@@ -1,0 +1,177 @@
+"""Writes checkpoints of version 2, byte for byte as TensorFlow's own writer does (with one data file)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tfsmith.errors import UnsupportedError, UsageError
+from tfsmith.formats.bundle_data import StoredSlices, StoredTensor, data_file
+from tfsmith.formats.ordered_code import encode_slice_key
+from tfsmith.formats.sstable_writer import TableWriter
+from tfsmith.formats.string_values import encode_strings
+from tfsmith.formats.tensor_slices import Extents, fill_slice_proto
+from tfsmith.formats.tensorbundle import index_file
+from tfsmith.ir.tensor import SpanTensor, Tensor
+from tfsmith.limits import MAX_SHARDS
+from tfsmith.storage.crc32c import extend, mask
+from tfsmith.storage.output import AtomicFiles
+from tfsmith.storage.sink import FileSink
+from tfsmith.storage.span import Span
+from tfsmith.wire.messages import new
+
+__all__ = ["write_bundle"]
+
+_WRITES_VERSION = 1
+
+
+def write_bundle(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1) -> None:
+    """Writes a checkpoint: `PREFIX.data-SSSSS-of-NNNNN`, and then `PREFIX.index`. All files appear, or none.
+
+    Values are laid out in the order of the mapping and streamed: memory does not grow with them. Tensors of another
+    checkpoint are copied as they are, with the checksum that they have; partitioned variables keep their slices.
+
+    Args:
+        prefix: The path that all files begin with; its folder must exist.
+        tensors: Names to tensors.
+        shards: Into how many data files to spread the values, about evenly.
+
+    Raises:
+        UsageError: A name cannot be stored, or the number of shards makes no sense.
+        UnsupportedError: A tensor's values cannot be read.
+        OutputError: The files cannot be written.
+    """
+    if not 1 <= shards <= MAX_SHARDS:
+        raise UsageError(f"a checkpoint cannot have {shards} data files", remedy=f"choose from 1 to {MAX_SHARDS}")
+    items = list(_items(tensors))
+    index: dict[bytes, bytes] = {}
+    with AtomicFiles() as files:
+        for shard, group in enumerate(_spread(items, shards)):
+            _write_data(files.open(data_file(prefix, shard, shards)), shard, group, index)
+        _add_wholes(tensors, index)
+        _write_index(files.open(index_file(prefix)), shards, index)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """Values that get an entry of their own: a tensor, or a slice of one."""
+
+    key: bytes
+    name: str
+    tensor: Tensor
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes; exact but for strings in memory."""
+        return self.tensor.nbytes
+
+
+def _items(tensors: Mapping[str, Tensor]) -> Iterator[_Item]:
+    for name, tensor in tensors.items():
+        key = _key(name)
+        if not isinstance(tensor, StoredSlices):
+            yield _Item(key, name, tensor)
+            continue
+        for extents, piece in zip(tensor.extents, tensor.pieces, strict=True):
+            yield _Item(encode_slice_key(name, extents), name, piece.tensor)
+
+
+def _key(name: str) -> bytes:
+    try:
+        key = name.encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"{name!r} cannot be the name of a tensor", remedy="give it a name of real letters") from error
+    if not key or key[0] == 0:
+        what = f"{name!r} cannot be the name of a tensor in a checkpoint"
+        raise UsageError(what, remedy="give it a name that is not empty and does not begin with a zero byte")
+    return key
+
+
+def _spread(items: list[_Item], shards: int) -> Iterator[list[_Item]]:
+    """The items in order, cut into so many runs of about the same size."""
+    total, done, start = sum(item.size for item in items), 0, 0
+    for shard in range(1, shards):
+        stop = start
+        while stop < len(items) and (done + items[stop].size / 2) * shards <= total * shard:
+            done += items[stop].size
+            stop += 1
+        yield items[start:stop]
+        start = stop
+    yield items[start:]
+
+
+def _write_data(sink: FileSink, shard: int, items: Iterable[_Item], index: dict[bytes, bytes]) -> None:
+    for item in items:
+        proto = _entry(item.tensor)
+        proto.shard_id = shard
+        proto.offset = sink.tell()
+        proto.crc32c = _write_values(sink, item)
+        proto.size = sink.tell() - proto.offset
+        index[item.key] = proto.SerializeToString()
+
+
+def _write_values(sink: FileSink, item: _Item) -> int:
+    """Writes the values; returns their masked checksum. What has one already is copied without looking at it."""
+    tensor = item.tensor
+    if isinstance(tensor, StoredTensor) and tensor.is_verbatim:
+        sink.write_span(tensor.stored())
+        return tensor.entry.masked_crc
+    if isinstance(tensor, SpanTensor) and tensor.masked_crc is not None:
+        sink.write_span(tensor.span)
+        return tensor.masked_crc
+    crc = 0
+    if tensor.dtype.base.name == "string":
+        for data, crc in encode_strings(_strings(item)):  # noqa: B007 (the last one is the result)
+            sink.write(data)
+        return mask(crc)
+    if not tensor.dtype.itemsize:
+        what = f"dtype {tensor.dtype} cannot be written"
+        raise UnsupportedError(what, where=f"tensor {item.name!r}", remedy="leave this tensor out")
+    for part in tensor.parts():
+        # The checksum is of the very bytes that are written, so a span passes through our hands here.
+        for chunk in part.chunks() if isinstance(part, Span) else (part,):
+            crc = extend(crc, chunk)
+            sink.write(chunk)
+    return mask(crc)
+
+
+def _strings(item: _Item) -> Iterator[bytes]:
+    for value in item.tensor.numpy().reshape(-1).tolist():
+        if isinstance(value, str):
+            yield value.encode()
+        elif isinstance(value, bytes):
+            yield value
+        else:
+            what = f"a string tensor holds a {type(value).__name__}"
+            raise UsageError(what, where=f"tensor {item.name!r}", remedy="give it bytes")
+
+
+def _entry(tensor: Tensor, slices: Iterable[Extents] = ()) -> Any:
+    proto = new("BundleEntryProto")
+    proto.dtype = tensor.dtype.base.number
+    proto.shape.SetInParent()
+    for dim in tensor.shape.dims or ():
+        proto.shape.dim.add().size = dim
+    for extents in slices:
+        fill_slice_proto(proto.slices.add(), extents)
+    return proto
+
+
+def _add_wholes(tensors: Mapping[str, Tensor], index: dict[bytes, bytes]) -> None:
+    """The entries of partitioned variables, which have slices but no values of their own."""
+    for name, tensor in tensors.items():
+        if isinstance(tensor, StoredSlices):
+            index[_key(name)] = _entry(tensor, tensor.extents).SerializeToString()
+
+
+def _write_index(sink: FileSink, shards: int, index: dict[bytes, bytes]) -> None:
+    header = new("BundleHeaderProto")
+    header.num_shards = shards
+    header.version.producer = _WRITES_VERSION
+    table = TableWriter(sink)
+    table.add(b"", header.SerializeToString())
+    for key in sorted(index):
+        table.add(key, index[key])
+    table.finish()

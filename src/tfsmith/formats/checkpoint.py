@@ -1,0 +1,138 @@
+"""Checkpoints of either version: found by prefix or folder, opened, copied, written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from tfsmith.errors import NotFoundInModelError, OutputError, UnreadableFileError
+from tfsmith.formats.bundle_writer import write_bundle
+from tfsmith.formats.checkpoint_state import read_state
+from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1
+from tfsmith.formats.tensorbundle import open_bundle
+from tfsmith.ir.model import Checkpoint
+from tfsmith.ir.tensor import Tensor
+from tfsmith.storage.output import AtomicFiles
+from tfsmith.storage.source import open_file
+
+__all__ = [
+    "open_checkpoint",
+    "copy_checkpoint",
+    "write_checkpoint",
+    "is_prefix",
+    "prefixes_in",
+    "latest_prefix",
+    "step_of",
+]
+
+_STEP = re.compile(r"-(\d+)$")
+_SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+_DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
+
+
+def step_of(prefix: Path) -> int | None:
+    """The number at the end of a prefix: 1603 for `model.ckpt-1603`."""
+    found = _STEP.search(prefix.name)
+    return int(found[1]) if found else None
+
+
+def is_prefix(prefix: Path) -> bool:
+    """Whether a checkpoint of either version has this prefix."""
+    return index_of(prefix).is_file() or bool(_v1_shards(prefix))
+
+
+def index_of(prefix: Path) -> Path:
+    """The index file of a V2 checkpoint."""
+    return prefix.with_name(prefix.name + ".index")
+
+
+def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
+    """Opens the checkpoint with this prefix (for V1 also: this file). Only its index is read.
+
+    Raises:
+        UnreadableFileError: There is none.
+        CorruptFileError: Its index is damaged.
+    """
+    index = index_of(prefix)
+    if index.is_file():
+        data = sorted(path for path in _siblings(prefix) if _DATA.fullmatch(path.name[len(prefix.name) :]))
+        return Checkpoint(prefix, 2, (*data, index), step_of(prefix)), open_bundle(prefix)
+    files = (prefix,) if prefix.is_file() else _v1_shards(prefix)
+    if not files:
+        raise UnreadableFileError("there is no checkpoint with this prefix", path=prefix, remedy="check the path")
+    return Checkpoint(prefix, 1, files, step_of(prefix)), open_checkpoint_v1(prefix)
+
+
+def _siblings(prefix: Path) -> list[Path]:
+    try:
+        return [path for path in prefix.parent.iterdir() if path.name.startswith(prefix.name)]
+    except OSError:
+        return []
+
+
+def _v1_shards(prefix: Path) -> tuple[Path, ...]:
+    return tuple(sorted(path for path in _siblings(prefix) if _SHARD.fullmatch(path.name[len(prefix.name) :])))
+
+
+def prefixes_in(folder: Path) -> list[Path]:
+    """The prefixes of all V2 checkpoints in a folder, by step, then name."""
+    found = [path.with_suffix("") for path in folder.glob("*.index") if path.is_file()]
+    return sorted(found, key=lambda prefix: (step_of(prefix) or -1, prefix.name))
+
+
+def latest_prefix(folder: Path, step: int | None = None) -> Path:
+    """The checkpoint that the folder's `checkpoint` file calls the latest, or the one of a step.
+
+    Raises:
+        NotFoundInModelError: The folder has no such step; the remedy lists those it has.
+        UnreadableFileError: The latest one is gone.
+    """
+    there = prefixes_in(folder)
+    if step is not None:
+        for prefix in there:
+            if step_of(prefix) == step:
+                return prefix
+        steps = ", ".join(str(found) for prefix in there if (found := step_of(prefix)) is not None)
+        what = f"there is no checkpoint of step {step}"
+        raise NotFoundInModelError(what, path=folder, remedy=f"the steps are: {steps or 'none'}")
+    state = folder / "checkpoint"
+    if not state.is_file():
+        return _only(folder, there)
+    prefix = read_state(state).latest
+    if is_prefix(prefix) or prefix.is_file():
+        return prefix
+    moved = folder / prefix.name  # the folder was moved after its state file was written
+    if is_prefix(moved) or moved.is_file():
+        return moved
+    names = ", ".join(path.name for path in there) or "none"
+    what = f"the latest checkpoint is said to be {prefix.name!r}, which is not there"
+    raise UnreadableFileError(what, path=state, remedy=f"pass one of those that are: {names}")
+
+
+def _only(folder: Path, there: list[Path]) -> Path:
+    if len(there) == 1:
+        return there[0]
+    names = ", ".join(path.name for path in there) or "none"
+    what = f"the folder has no `checkpoint` file that says which of its {len(there)} checkpoints is the latest"
+    raise UnreadableFileError(what, path=folder, remedy=f"pass one by its prefix or by --step: {names}")
+
+
+def copy_checkpoint(checkpoint: Checkpoint, prefix: Path) -> None:
+    """Copies the files of a checkpoint to another prefix, byte for byte, all or none.
+
+    Raises:
+        OutputError: The files of V1 have no prefix of their own to be copied under, or the disk refuses.
+    """
+    if checkpoint.version != 2:
+        remedy = "tfsmith convert makes it a V2 checkpoint"
+        raise OutputError("a V1 checkpoint cannot be copied into a SavedModel", path=prefix, remedy=remedy)
+    with AtomicFiles() as files:
+        for path in checkpoint.files:
+            suffix = path.name[len(checkpoint.prefix.name) :]
+            files.open(prefix.with_name(prefix.name + suffix)).write_span(open_file(path))
+
+
+def write_checkpoint(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1) -> None:
+    """Writes a V2 checkpoint, all of its files or none. Streams; memory does not grow with the tensors."""
+    write_bundle(prefix, tensors, shards=shards)

@@ -1,0 +1,219 @@
+"""NodeDef <-> `Node`: many at once, without decoding what nobody asks for.
+
+A graph's nodes are found by a scan over tags and lengths. Runs of small nodes are then handed to protobuf in one
+piece, which is many times faster than field by field; a node that holds a large tensor is scanned by hand, so that
+the tensor's bytes are never touched.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from tfsmith.errors import CorruptFileError, TruncatedFileError
+from tfsmith.formats.attrs import attr_from_span, attrs_from_map, plan_attr_entries
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.node import Node
+from tfsmith.storage.span import Span
+from tfsmith.wire.messages import message_class, parse
+from tfsmith.wire.plan import WritePlan
+from tfsmith.wire.scan import BYTES, RawField, fields
+
+__all__ = ["FileNodes", "plan_node", "read_nodes", "scan_places"]
+
+_NAME, _OP, _INPUT, _DEVICE, _ATTR = 1, 2, 3, 4, 5
+_LARGE = 4096
+"""A node up to this size is parsed whole."""
+_RUN = 1 << 20
+"""So many bytes of small nodes are parsed at once."""
+
+
+class FileNodes:
+    """Decodes the nodes of one file; nodes keep a reference to it."""
+
+    __slots__ = ("_whole",)
+
+    def __init__(self, whole: Span) -> None:
+        self._whole = whole
+
+    def span(self, start: int, stop: int) -> Span:
+        """The bytes of the node that stands there."""
+        return Span(self._whole.source, start, stop)
+
+    def attrs(self, start: int, stop: int) -> dict[str, Attr]:
+        """The attributes of the node that stands there; large tensors stay in the file."""
+        span = self.span(start, stop)
+        if stop - start <= _LARGE:
+            message = parse("NodeDef", span, "a node")
+            return attrs_from_map(message.attr, span.name)
+        attrs: dict[str, Attr] = {}
+        for field in fields(span):
+            if field.number == _ATTR and field.wire_type == BYTES:
+                key, value = _entry(self.span(field.start, field.stop))
+                attrs[key] = attr_from_span(value, key)
+        return attrs
+
+
+def read_nodes(whole: Span, places: list[tuple[int, int, int]], message: str, field: str) -> tuple[Node, ...]:
+    """Makes nodes of the places found by a scan.
+
+    Args:
+        whole: The message that holds the nodes.
+        places: For each node: where its tag starts, where its bytes start, where they end.
+        message: The name of the message that holds them ("GraphDef", "FunctionDef").
+        field: The name of the field ("node", "node_def").
+
+    Raises:
+        CorruptFileError: A node cannot be decoded; the error has its offset.
+    """
+    origin = FileNodes(whole)
+    buffer = whole.source.buffer
+    holder = message_class(message)
+    nodes: list[Node] = []
+    count, first = len(places), 0
+    while first < count:
+        tag_start, start, stop = places[first]
+        if stop - start > _LARGE:
+            nodes.append(_scan_node(origin, start, stop))
+            first += 1
+            continue
+        last = first + 1
+        while last < count:
+            next_tag, next_start, next_stop = places[last]
+            if next_tag != stop or next_stop - next_start > _LARGE or next_stop - tag_start > _RUN:
+                break
+            stop = next_stop
+            last += 1
+        run = places[first:last]
+        try:
+            parsed = getattr(holder.FromString(buffer[tag_start:stop].tobytes()), field)
+        except Exception as error:
+            raise _explain(origin, run, error) from error
+        for found, (_, start, stop) in zip(parsed, run, strict=True):
+            op = sys.intern(found.op)
+            nodes.append(Node.from_file(found.name, op, tuple(found.input), found.device, origin, start, stop))
+        first = last
+    return tuple(nodes)
+
+
+def _explain(origin: FileNodes, run: Iterable[tuple[int, int, int]], error: Exception) -> Exception:
+    """Finds the node that protobuf could not parse, by parsing one at a time."""
+    from google.protobuf.message import DecodeError
+
+    if not isinstance(error, DecodeError):
+        return error
+    for _, start, stop in run:
+        try:
+            parse("NodeDef", origin.span(start, stop), "a node")
+        except CorruptFileError as found:
+            return found
+    return error
+
+
+def _scan_node(origin: FileNodes, start: int, stop: int) -> Node:
+    span = origin.span(start, stop)
+    name = op = device = ""
+    inputs: list[str] = []
+    for field in fields(span):
+        if field.wire_type != BYTES or field.number >= _ATTR:
+            continue
+        text = _text(origin.span(field.start, field.stop))
+        if field.number == _NAME:
+            name = text
+        elif field.number == _OP:
+            op = text
+        elif field.number == _INPUT:
+            inputs.append(text)
+        else:
+            device = text
+    return Node.from_file(name, sys.intern(op), tuple(inputs), device, origin, start, stop)
+
+
+def _entry(span: Span) -> tuple[str, Span]:
+    """An entry of a map with text keys."""
+    key, value = "", Span(span.source, span.start, span.start)
+    for field in fields(span):
+        if field.wire_type == BYTES and field.number == 1:
+            key = _text(Span(span.source, field.start, field.stop))
+        elif field.wire_type == BYTES and field.number == 2:
+            value = Span(span.source, field.start, field.stop)
+    return key, value
+
+
+def _text(span: Span) -> str:
+    try:
+        return span.tobytes().decode()
+    except UnicodeDecodeError as error:
+        remedy = "the file is damaged or is of another kind; fetch it again"
+        raise CorruptFileError("a name is not text", path=span.name, offset=span.start, remedy=remedy) from error
+
+
+def scan_places(span: Span, number: int) -> tuple[list[tuple[int, int, int]], list[RawField]]:
+    """Splits a message into the places of its fields with this number, and its other fields.
+
+    The loop is written out because it runs once per node; `fields` says the same more slowly.
+    """
+    buffer, position, stop = span.source.buffer, span.start, span.stop
+    wanted = number << 3 | BYTES
+    places: list[tuple[int, int, int]] = []
+    others: list[RawField] = []
+    while position < stop:
+        if buffer[position] != wanted or position + 1 >= stop:
+            field = next(fields(Span(span.source, position, stop)))
+            others.append(field)
+            position = field.stop
+            continue
+        tag_start = position
+        length = buffer[position + 1]
+        position += 2
+        if length >= 0x80:
+            length &= 0x7F
+            shift = 7
+            while True:
+                if position >= stop or shift > 63:
+                    raise _cut(span, tag_start)
+                byte = buffer[position]
+                position += 1
+                length |= (byte & 0x7F) << shift
+                if byte < 0x80:
+                    break
+                shift += 7
+        start = position
+        position += length
+        if position > stop:
+            raise _cut(span, tag_start)
+        places.append((tag_start, start, position))
+    return places, others
+
+
+def _cut(span: Span, offset: int) -> TruncatedFileError:
+    what = f"a node reaches past the end of what holds it ({span.stop})"
+    return TruncatedFileError(what, path=span.name, offset=offset, remedy="the file is cut off; fetch it again")
+
+
+def plan_node(node: Node) -> Span | WritePlan:
+    """The bytes of a node: its own, if nobody edited it; else encoded, with its untouched attributes verbatim."""
+    raw = node.raw
+    if raw is not None:
+        return raw
+    plan = WritePlan()
+    plan.add_field(_NAME, node.name.encode())
+    plan.add_field(_OP, node.op.encode())
+    for name in node.inputs:
+        plan.add_field(_INPUT, name.encode())
+    if node.device:
+        plan.add_field(_DEVICE, node.device.encode())
+    base = node.base
+    if base is None:
+        plan_attr_entries(plan, _ATTR, sorted(node.attrs.items()))
+        return plan
+    for field in fields(base):
+        if field.number < _ATTR:
+            continue
+        if field.number == _ATTR and field.wire_type == BYTES and node.edits:
+            key, _ = _entry(Span(base.source, field.start, field.stop))
+            if key in node.edits:
+                continue
+        plan.add(Span(base.source, field.tag_start, field.stop))
+    plan_attr_entries(plan, _ATTR, sorted((key, value) for key, value in node.edits.items() if value is not None))
+    return plan

@@ -1,0 +1,194 @@
+"""Opens any MODEL: finds out what a path is, opens it, or says what to pass instead."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError
+from tfsmith.formats.checkpoint import index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
+from tfsmith.formats.graphdef import read_graph
+from tfsmith.formats.metagraph import read_meta_graph
+from tfsmith.formats.savedmodel import MAIN_FILES, find_main_file, open_saved_model, read_saved_model
+from tfsmith.formats.sniff import Sniffed, sniff
+from tfsmith.formats.textfile import read_text_file
+from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
+from tfsmith.ir.part import Part
+from tfsmith.storage.source import open_file
+from tfsmith.storage.span import Span
+
+__all__ = ["open_model", "open_bytes"]
+
+_DATA = re.compile(r"(.+)\.data-\d{5}-of-\d{5}$")
+
+
+def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None = None) -> Model:
+    """Opens a SavedModel folder, a `.meta`, a GraphDef, a checkpoint prefix, or a folder with checkpoints.
+
+    Args:
+        path: Any of these.
+        checkpoint: The checkpoint (prefix or folder) that belongs to the graph, when it does not lie beside it.
+        step: Which checkpoint of a folder; the latest by default.
+
+    Raises:
+        WrongFileError: The path is something else; the remedy says what to pass.
+        UnreadableFileError: There is nothing there.
+        CorruptFileError: It is damaged.
+    """
+    model = _open(path, step)
+    if checkpoint is None:
+        return model
+    if not model.has_graph:
+        remedy = "pass the graph as MODEL and the checkpoint as --checkpoint"
+        raise UsageError("MODEL is itself a checkpoint, so it has no graph for another one", path=path, remedy=remedy)
+    prefix = latest_prefix(checkpoint, step) if checkpoint.is_dir() else _prefix(checkpoint)
+    found, variables = open_checkpoint(prefix)
+    return replace(model, checkpoint=found, variables=variables)
+
+
+def open_bytes(data: bytes) -> Model:
+    """Opens a GraphDef, MetaGraphDef or SavedModel message that is in memory."""
+    from tfsmith.storage.source import from_bytes
+
+    span = from_bytes(data)
+    return _open_message(span, sniff(span), None)
+
+
+def _open(path: Path, step: int | None) -> Model:
+    if path.is_dir():
+        return _open_folder(path, step)
+    if step is not None:
+        raise UsageError("--step chooses among the checkpoints of a folder", path=path, remedy="pass the folder")
+    if not path.exists():
+        return _open_missing(path)
+    if path.name in MAIN_FILES:
+        remedy = f"pass the folder {path.parent}"
+        raise WrongFileError("this is the main file of a SavedModel, which is a folder", path=path, remedy=remedy)
+    data = _DATA.fullmatch(path.name)
+    if data:
+        remedy = _set_remedy(path.with_name(data[1]))
+        raise WrongFileError("this is a shard of a checkpoint's data", path=path, remedy=remedy)
+    span = open_file(path)
+    return _open_file(path, span, sniff(span))
+
+
+def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
+    if found.kind == "table":
+        return _open_table(path)
+    if found.kind == "empty":
+        raise WrongFileError("the file is empty", path=path, remedy="its download or export failed; fetch it again")
+    if found.kind == "foreign":
+        raise WrongFileError(f"this is {found.what}", path=path, remedy=found.remedy)
+    if found.kind == "state":
+        what = "this is the list of a folder's checkpoints, not a checkpoint"
+        raise WrongFileError(what, path=path, remedy=f"pass the folder {path.parent}")
+    if found.kind == "unknown":
+        raise WrongFileError(
+            "this is no TensorFlow model that we know",
+            path=path,
+            remedy="pass a SavedModel folder, a .meta, a GraphDef .pb or .pbtxt, or a checkpoint prefix",
+        )
+    return _open_message(span, found, path)
+
+
+def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
+    if found.text and path is not None:
+        message = {"graphdef": "GraphDef", "metagraph": "MetaGraphDef", "saved_model": "SavedModel"}[found.kind]
+        span = read_text_file(path, message)
+    if found.kind == "saved_model":  # under another name: the graph of a SavedModel, such as a replacement leaves
+        return replace(read_saved_model(span), path=path)
+    if found.kind == "metagraph":
+        model = Model("metagraph", (read_meta_graph(span),), path=path, raw=span)
+        return model if path is None else _with_checkpoint_beside(model, path)
+    if found.kind != "graphdef":
+        remedy = "pass a GraphDef, a MetaGraphDef or a SavedModel"
+        raise CorruptFileError("these bytes are no TensorFlow message that we know", path=path, remedy=remedy)
+    graph = Part(lambda: read_graph(span), None)
+    return Model("graphdef", (MetaGraph(graph),), path=path, raw=span)
+
+
+def _with_checkpoint_beside(model: Model, path: Path) -> Model:
+    """A `.meta` and the checkpoint of the same name belong together."""
+    prefix = path.with_suffix("") if path.suffix == ".meta" else path
+    if not is_prefix(prefix):
+        return model
+    checkpoint, variables = open_checkpoint(prefix)
+    return replace(model, checkpoint=checkpoint, variables=variables)
+
+
+def _open_prefix(prefix: Path) -> Model:
+    """A checkpoint, with its graph if a `.meta` lies beside it."""
+    meta = prefix.with_name(prefix.name + ".meta")
+    if meta.is_file():
+        span = open_file(meta)
+        found = sniff(span)
+        if found.kind == "metagraph":
+            return _open_message(span, found, meta)
+    checkpoint, variables = open_checkpoint(prefix)
+    return Model("checkpoint", (), variables, path=prefix, checkpoint=checkpoint)
+
+
+def _open_table(path: Path) -> Model:
+    if path.name.endswith(".index"):
+        prefix = path.with_suffix("")
+        raise WrongFileError("this is the index of a checkpoint", path=path, remedy=_set_remedy(prefix))
+    return _open_prefix(path)
+
+
+def _set_remedy(prefix: Path) -> str:
+    """What to pass in place of one file of a checkpoint."""
+    if prefix.parent.name == "variables" and find_main_file(prefix.parent.parent):
+        return f"pass the SavedModel's folder {prefix.parent.parent}, or for its variables alone the prefix {prefix}"
+    if not index_of(prefix).is_file():
+        return f"its index {index_of(prefix).name} is missing; fetch the whole set, then pass the prefix {prefix}"
+    return f"pass the prefix {prefix}"
+
+
+def _prefix(path: Path) -> Path:
+    """A checkpoint given by its prefix, or by one of its files."""
+    name = _DATA.sub(r"\1", path.name)
+    for ending in (".index", ".meta"):
+        name = name.removesuffix(ending)
+    return path.with_name(name)
+
+
+def _open_folder(folder: Path, step: int | None) -> Model:
+    main = find_main_file(folder)
+    if main is not None and step is None:
+        return open_saved_model(folder, main)
+    if (folder / "checkpoint").is_file() or (step is not None and prefixes_in(folder)):
+        return _open_prefix(latest_prefix(folder, step))
+    if folder.name == "variables" and find_main_file(folder.parent):
+        what = "this is the folder of a SavedModel's variables"
+        raise WrongFileError(what, path=folder, remedy=_set_remedy(folder / "variables"))
+    if prefixes_in(folder):
+        return _open_prefix(latest_prefix(folder))
+    versions = sorted(child for child in folder.iterdir() if child.is_dir() and find_main_file(child))
+    if versions:
+        names = ", ".join(str(child) for child in versions[:5])
+        raise WrongFileError("this folder holds SavedModels in its folders", path=folder, remedy=f"pass one: {names}")
+    inside = sorted(child.name for child in folder.iterdir())
+    listing = f"it holds {', '.join(inside[:5])}{' ...' if len(inside) > 5 else ''}" if inside else "it is empty"
+    raise WrongFileError(
+        f"this folder is no SavedModel and has no checkpoint; {listing}",
+        path=folder,
+        remedy="pass a folder with saved_model.pb or a `checkpoint` file, or one of its files",
+    )
+
+
+def _open_missing(path: Path) -> Model:
+    """A path with nothing there may be a checkpoint's prefix; else say what is near."""
+    if is_prefix(path):
+        return _open_prefix(path)
+    if path.with_name(path.name + ".meta").is_file():
+        meta = path.with_name(path.name + ".meta")
+        what = "this prefix has a .meta but no .index: the checkpoint itself is missing"
+        raise UnreadableFileError(what, path=path, remedy=f"for the graph alone pass {meta}")
+    if not path.parent.is_dir():
+        raise UnreadableFileError("there is no such file or folder", path=path, remedy="check the path")
+    near = nearest(path.name, [child.name for child in path.parent.iterdir()])
+    remedy = f"did you mean {' or '.join(near)}?" if near else "check the path"
+    raise UnreadableFileError("there is no such file, folder or checkpoint prefix", path=path, remedy=remedy)

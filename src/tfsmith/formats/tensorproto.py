@@ -1,0 +1,172 @@
+"""TensorProto, in all its forms, <-> `Tensor`.
+
+The values are in `tensor_content` (raw little-endian bytes), or in a list that the dtype names. A list may be shorter
+than the shape, and then its last value repeats; an empty one means zeros. Half and bfloat16 are 16-bit patterns in
+`half_val`, float8 are bytes in `float8_val`, complex numbers are pairs.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Any
+
+from tfsmith.errors import InvalidModelError
+from tfsmith.ir.dtype import DType, dtype
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
+from tfsmith.limits import MAX_RANK
+from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import Span
+from tfsmith.wire.messages import new, parse
+from tfsmith.wire.plan import WritePlan
+from tfsmith.wire.scan import BYTES, VARINT, fields
+
+__all__ = ["tensor_from_message", "tensor_from_span", "plan_tensor", "shape_from_message", "set_shape"]
+
+_DTYPE, _SHAPE, _CONTENT = 1, 2, 4
+
+# dtype -> (field, numpy type of the list as protobuf gives it)
+_LISTS = MappingProxyType(
+    {
+        "float32": ("float_val", "<f4"),
+        "float64": ("double_val", "<f8"),
+        "int64": ("int64_val", "<i8"),
+        "bool": ("bool_val", "?"),
+        "complex64": ("scomplex_val", "<f4"),
+        "complex128": ("dcomplex_val", "<f8"),
+        "uint32": ("uint32_val", "<u4"),
+        "uint64": ("uint64_val", "<u8"),
+        "float16": ("half_val", "<u2"),
+        "bfloat16": ("half_val", "<u2"),
+    }
+)
+# Lists whose wire form is already the raw little-endian bytes: field number and the dtypes that use it so.
+_RAW_LISTS = MappingProxyType({5: "float32", 6: "float64", 9: "complex64", 12: "complex128"})
+# TensorFlow's Python packs these dtypes into tensor_content, and all others into lists.
+_CONTENT_DTYPES = frozenset([
+    "float16", "float32", "float64", "int32", "uint8", "int16", "int8", "int64",
+    "qint8", "quint8", "qint16", "quint16", "qint32", "uint32", "uint64", "bfloat16",
+    "float8_e5m2", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz", "float8_e5m2fnuz", "float4_e2m1fn",
+])  # fmt: skip
+
+
+def shape_from_message(message: Any) -> Shape:
+    """A TensorShapeProto."""
+    return Shape(None) if message.unknown_rank else Shape(tuple(dim.size for dim in message.dim))
+
+
+def set_shape(message: Any, shape: Shape) -> None:
+    """Fills an empty TensorShapeProto."""
+    if shape.dims is None:
+        message.unknown_rank = True
+        return
+    message.SetInParent()
+    for dim in shape.dims:
+        message.dim.add(size=dim)
+
+
+def tensor_from_message(message: Any, label: str = "a tensor", path: str | None = None) -> Tensor:
+    """A TensorProto that is in memory already.
+
+    Raises:
+        InvalidModelError: Its shape cannot be, or does not fit its values.
+    """
+    kind, shape = dtype(message.dtype).base, _static(shape_from_message(message.tensor_shape), label, path)
+    if kind.name == "string":
+        return StringTensor(shape, tuple(message.string_val)[: shape.elements])
+    if kind.itemsize == 0:
+        return OpaqueTensor(kind, shape, label)
+    if message.tensor_content:
+        return SpanTensor(kind, shape, from_bytes(message.tensor_content, path or "<memory>"), label=label)
+    return FilledTensor(kind, shape, _list_bytes(message, kind)[: (shape.elements or 0) * kind.itemsize])
+
+
+def tensor_from_span(span: Span, label: str = "a tensor") -> Tensor:
+    """A TensorProto in a file. Raw bytes and lists of floats stay where they are; other lists are parsed.
+
+    Raises:
+        CorruptFileError: It is no TensorProto.
+        InvalidModelError: Its shape cannot be, or does not fit its values.
+    """
+    number, shape, payloads = 0, Shape(()), []
+    for field in fields(span):
+        if field.number == _DTYPE and field.wire_type == VARINT:
+            number = field.value
+        elif field.number == _SHAPE and field.wire_type == BYTES:
+            shape = shape_from_message(parse("TensorShapeProto", Span(span.source, field.start, field.stop)))
+        else:
+            payloads.append(field)
+    kind = dtype(number).base
+    if len(payloads) == 1 and payloads[0].wire_type == BYTES and kind.itemsize:
+        only = payloads[0]
+        raw = only.number == _CONTENT or _RAW_LISTS.get(only.number) == kind.name
+        values = Span(span.source, only.start, only.stop)
+        shape = _static(shape, label, span.name)
+        if raw and (only.number == _CONTENT or len(values) == (shape.elements or 0) * kind.itemsize):
+            return SpanTensor(kind, shape, values, label=label)
+    return tensor_from_message(parse("TensorProto", span, label), label, span.name)
+
+
+def _static(shape: Shape, label: str, path: str | None) -> Shape:
+    if not shape.is_static or (shape.rank or 0) > MAX_RANK:
+        remedy = "a constant must have a full shape; the file is damaged"
+        raise InvalidModelError(f"{label} has the impossible shape {shape}", path=path, remedy=remedy)
+    return shape
+
+
+def _list_bytes(message: Any, kind: DType) -> bytes:
+    """The values of the list that the dtype names, as little-endian bytes."""
+    if kind.name.startswith("float8"):
+        return bytes(message.float8_val)
+    import numpy
+
+    field, wire_type = _LISTS.get(kind.name, ("int_val", ""))
+    values = getattr(message, field)
+    if wire_type:
+        return bytes(numpy.array(values, wire_type).tobytes())
+    target = kind.numpy()
+    integers = numpy.array(values, numpy.int64)
+    if target.kind in "iu":  # wraps like a C cast; anything wider was written by nobody
+        return bytes(integers.astype(target).tobytes())
+    return bytes(integers.astype(numpy.int8).astype(target).tobytes())  # int4 and its like
+
+
+def plan_tensor(tensor: Tensor) -> WritePlan:
+    """A TensorProto, encoded as TensorFlow's Python does it; values in a file stay spans until streamed."""
+    head = new("TensorProto")
+    head.dtype = tensor.dtype.number
+    set_shape(head.tensor_shape, tensor.shape)
+    name = tensor.dtype.name
+    plan = WritePlan()
+    if name in _CONTENT_DTYPES and (tensor.shape.elements or 0) > 1 and not isinstance(tensor, FilledTensor):
+        plan.add(head.SerializeToString())
+        content = WritePlan()
+        for part in tensor.parts():
+            content.add(part)
+        plan.add_field(_CONTENT, content)
+        return plan
+    _fill_list(head, tensor)
+    plan.add(head.SerializeToString())
+    return plan
+
+
+def _fill_list(message: Any, tensor: Tensor) -> None:
+    import numpy
+
+    name = tensor.dtype.name
+    if name == "string":
+        values = tensor.values if isinstance(tensor, StringTensor) else tensor.numpy().reshape(-1).tolist()
+        message.string_val.extend(values)
+        return
+    if isinstance(tensor, FilledTensor):
+        array = numpy.frombuffer(tensor.values, tensor.dtype.numpy())
+    else:
+        array = tensor.numpy().reshape(-1)
+    if name.startswith("float8"):
+        message.float8_val = array.tobytes()
+        return
+    field, wire_type = _LISTS.get(name, ("int_val", ""))
+    if wire_type:
+        getattr(message, field).extend(numpy.frombuffer(array.tobytes(), wire_type).tolist())
+    else:
+        getattr(message, field).extend(array.astype(numpy.int64).tolist())
