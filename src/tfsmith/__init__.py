@@ -1,0 +1,60 @@
+"""tfsmith: the workshop for TensorFlow model files that needs no TensorFlow.
+
+    import tfsmith
+    m = tfsmith.load("model.ckpt-1603")
+    m.graph, m.signatures, m.collections, m.variables["bert/pooler/dense/kernel"].numpy()
+    tfsmith.save(m, "copy.meta")
+
+Names are loaded on first use, so that `import tfsmith` takes a few milliseconds.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tfsmith._version import __version__
+from tfsmith.errors import TfsmithError
+
+if TYPE_CHECKING:
+    from tfsmith.api import graph_text, likely_inputs, likely_outputs, load, save, summarize, verify_checksums
+    from tfsmith.ir.function import Function
+    from tfsmith.ir.graph import Graph
+    from tfsmith.ir.model import Model
+    from tfsmith.ir.node import Node
+    from tfsmith.ir.signature import Signature
+    from tfsmith.ir.tensor import Tensor
+
+__all__ = [
+    "load",
+    "save",
+    "graph_text",
+    "summarize",
+    "likely_inputs",
+    "likely_outputs",
+    "verify_checksums",
+    "Model",
+    "Graph",
+    "Function",
+    "Node",
+    "Signature",
+    "Tensor",
+    "TfsmithError",
+    "__version__",
+]
+
+_FROM_API = ("load", "save", "graph_text", "summarize", "likely_inputs", "likely_outputs", "verify_checksums")
+_FROM_IR = ("Model", "Graph", "Function", "Node", "Signature", "Tensor")
+
+
+def __getattr__(name: str) -> object:
+    from importlib import import_module
+
+    if name in _FROM_API:
+        return getattr(import_module("tfsmith.api"), name)
+    if name in _FROM_IR:
+        return getattr(import_module(f"tfsmith.ir.{name.lower()}"), name)
+    raise AttributeError(f"module 'tfsmith' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

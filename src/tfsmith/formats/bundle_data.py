@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import ChecksumError, TruncatedFileError, UnreadableFileError, UnsupportedError
+from tfsmith.errors import ChecksumError, LimitError, TruncatedFileError, UnreadableFileError, UnsupportedError
+from tfsmith.formats.stored_shape import require_numpy_rank
 from tfsmith.formats.string_values import ByteOrder, StoredStrings, read_strings, variant_crc
 from tfsmith.formats.tensor_slices import Extents
 from tfsmith.ir.dtype import DType
@@ -122,6 +123,11 @@ class StoredTensor(TensorBase):
         return f"tensor {self.name!r}"
 
     @property
+    def path(self) -> str:
+        """The data file that holds it; no I/O."""
+        return str(data_file(self.files.prefix, self.entry.shard, self.files.count))
+
+    @property
     def is_verbatim(self) -> bool:
         """Whether the stored bytes, and their checksum, may go into another checkpoint as they are."""
         return self.files.order == "little" or self._component_size == 1
@@ -164,8 +170,9 @@ class StoredTensor(TensorBase):
         if self.dtype.name == "string":
             return self._string_array()
         self._require_values()
+        require_numpy_rank(self.shape, path=self.path, where=self.label)
         span = self.stored()
-        tensor = SpanTensor(self.dtype, self._numpy_shape(), span, self.entry.masked_crc, self.label)
+        tensor = SpanTensor(self.dtype, self.shape, span, self.entry.masked_crc, self.label)
         if self.is_verbatim:
             return tensor.numpy()
         tensor.verify()
@@ -201,46 +208,54 @@ class StoredTensor(TensorBase):
     def _string_array(self) -> NDArray[Any]:
         import numpy
 
+        require_numpy_rank(self.shape, path=self.path, where=self.label)
         self.verify()
-        shape = self._numpy_shape()
-        array = numpy.empty(shape.elements or 0, object)
+        array = numpy.empty(self.shape.elements or 0, object)
         array[:] = self._strings(self.stored()).values() if self.entry.size else b""
         array.flags.writeable = False
-        return array.reshape(shape.dims or ())
+        return array.reshape(self.shape.dims or ())
 
     def _compare(self, crc: int) -> None:
         if mask(crc) != self.entry.masked_crc:
             what = f"the values of {self.label} do not fit their checksum"
-            path = data_file(self.files.prefix, self.entry.shard, self.files.count)
             remedy = f"the file is damaged, or {_OTHER_STEP}"
-            raise ChecksumError(what, path=path, offset=self.entry.offset, remedy=remedy)
+            raise ChecksumError(what, path=self.path, offset=self.entry.offset, remedy=remedy)
 
     def _require_values(self) -> None:
         if self.dtype.itemsize:
             return
         raise UnsupportedError(
             f"its dtype {self.dtype} has no values that can be read outside of TensorFlow",
-            path=data_file(self.files.prefix, self.entry.shard, self.files.count),
+            path=self.path,
             where=self.label,
             remedy="leave this tensor out",
         )
-
-    def _numpy_shape(self) -> Shape:
-        """The shape, if numpy can have it."""
-        import numpy
-
-        try:
-            numpy.empty((0,) * len(self.shape.dims or ()))
-        except ValueError as error:
-            path = data_file(self.files.prefix, self.entry.shard, self.files.count)
-            what = f"numpy cannot hold a tensor of rank {self.shape.rank}"
-            raise UnsupportedError(what, path=path, where=self.label, remedy="leave this tensor out") from error
-        return self.shape
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredSlices(SlicedTensor):
     """A partitioned variable in a checkpoint; it remembers how the file spelled its slices."""
 
+    name: str
     extents: tuple[Extents, ...]
     """For each piece, in the same order."""
+
+    def numpy(self) -> NDArray[Any]:
+        """The whole, assembled in memory; every piece is checked.
+
+        Raises:
+            LimitError: It does not fit into memory.
+        """
+        for tensor in self.stored():
+            tensor.stored()  # before memory is set aside, see that the files have so many bytes
+            require_numpy_rank(self.shape, path=tensor.path, where=tensor.label)
+        try:
+            return SlicedTensor.numpy(self)  # a dataclass with slots cannot use super()
+        except MemoryError as error:
+            what = f"the {self.nbytes} bytes of tensor {self.name!r} do not fit into memory"
+            path = next(tensor.path for tensor in self.stored())
+            raise LimitError(what, path=path, remedy="use a machine with more") from error
+
+    def stored(self) -> tuple[StoredTensor, ...]:
+        """The pieces' tensors."""
+        return tuple(piece.tensor for piece in self.pieces if isinstance(piece.tensor, StoredTensor))

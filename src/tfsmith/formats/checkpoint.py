@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfsmith.errors import NotFoundInModelError, OutputError, UnreadableFileError
 from tfsmith.formats.bundle_writer import write_bundle
-from tfsmith.formats.checkpoint_state import read_state
+from tfsmith.formats.checkpoint_state import read_checkpoint_state
 from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1
 from tfsmith.formats.tensorbundle import open_bundle
 from tfsmith.ir.model import Checkpoint
@@ -99,12 +99,9 @@ def latest_prefix(folder: Path, step: int | None = None) -> Path:
     state = folder / "checkpoint"
     if not state.is_file():
         return _only(folder, there)
-    prefix = read_state(state).latest
+    prefix = read_checkpoint_state(state).latest
     if is_prefix(prefix) or prefix.is_file():
         return prefix
-    moved = folder / prefix.name  # the folder was moved after its state file was written
-    if is_prefix(moved) or moved.is_file():
-        return moved
     names = ", ".join(path.name for path in there) or "none"
     what = f"the latest checkpoint is said to be {prefix.name!r}, which is not there"
     raise UnreadableFileError(what, path=state, remedy=f"pass one of those that are: {names}")

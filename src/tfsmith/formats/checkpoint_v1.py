@@ -1,7 +1,7 @@
 """Reads checkpoints of version 1: one file, or shards `PREFIX-SSSSS-of-NNNNN`, each a table of `SavedTensorSlices`.
 
-The key "" holds what there is: names, dtypes, shapes and slices. Under the key of each slice lies a TensorProto that has
-nothing but a list of values: floats as they are in memory, integers, booleans and halves as varints.
+The key "" holds what there is: names, dtypes, shapes and slices. Under the key of each slice lies a TensorProto that
+has nothing but a list of values: floats as they are in memory, integers, booleans and halves as varints.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -17,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from tfsmith.errors import CorruptFileError, LimitError, UnreadableFileError, UnsupportedError, WrongFileError
 from tfsmith.formats.ordered_code import encode_slice_key
 from tfsmith.formats.sstable import Table
+from tfsmith.formats.stored_shape import read_shape, require_numpy_rank
 from tfsmith.formats.tensor_slices import Extents, box, extents_of, find_flaw
 from tfsmith.formats.varints import decode_varints
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor, TensorBase
-from tfsmith.limits import MAX_RANK, MAX_SHARDS, MAX_SMALL_MESSAGE
+from tfsmith.limits import MAX_SHARDS, MAX_SMALL_MESSAGE, MAX_SNAPPY_RATIO
 from tfsmith.storage.source import from_bytes, open_file
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import parse
@@ -35,7 +35,6 @@ __all__ = ["CheckpointV1", "open_checkpoint_v1", "v1_files"]
 
 _READS_VERSION = 1
 _REMEDY = "the file is damaged; fetch it again"
-_MAX_BYTES = 1 << 63
 _SHARD = re.compile(r"(.+)-(\d{5})-of-(\d{5})")
 _PATTERN = re.compile(r"(.+)-\?{5}-of-(\?{5}|\d{5})")
 
@@ -73,12 +72,13 @@ def v1_files(path: Path) -> tuple[Path, ...]:
     pattern = _PATTERN.fullmatch(path.name)
     prefix = pattern[1] if pattern else path.name
     found: dict[int, set[int]] = {}
-    for name in _names(path.parent):
-        shard = _SHARD.fullmatch(name)
+    for file in path.parent.iterdir() if path.parent.is_dir() else ():
+        shard = _SHARD.fullmatch(file.name)
         if shard is not None and shard[1] == prefix:
             found.setdefault(int(shard[3]), set()).add(int(shard[2]))
     if pattern is not None and pattern[2].isdigit():
         found = {count: shards for count, shards in found.items() if count == int(pattern[2])}
+    found.pop(0, None)
     if not found:
         remedy = "pass the checkpoint's file, or the prefix of its shards"
         raise UnreadableFileError("there is no checkpoint of version 1", path=path, remedy=remedy)
@@ -172,6 +172,11 @@ class _Saved:
             raise self.damaged(f"its slices do not cover it: {flaw}")
         if len(pieces) == 1:
             return pieces[0].tensor
+        # Every element takes a byte at least, so a shape that is out of proportion must not ask for memory.
+        if (self.shape.elements or 0) > MAX_SNAPPY_RATIO * sum(
+            table.size for table in {table for _, table in self.slices}
+        ):
+            raise self.damaged(f"its shape {self.shape} has more elements than the files can hold")
         return SlicedTensor(self.dtype, self.shape, tuple(pieces))
 
     def damaged(self, what: str) -> CorruptFileError:
@@ -197,6 +202,7 @@ class _SliceTensor(TensorBase):
         return self._values().parts()
 
     def _values(self) -> Tensor:
+        require_numpy_rank(self.shape, path=self.table.name, where=f"tensor {self.name!r}")
         proto = self._tensor_proto()
         if self.dtype.name == "string":
             return self._strings(proto)
@@ -206,7 +212,7 @@ class _SliceTensor(TensorBase):
         payload = self._list(proto, number)
         if len(payload) != self.nbytes:
             raise self._damaged(f"it has {len(payload)} bytes, but {self.dtype} {self.shape} takes {self.nbytes}")
-        return SpanTensor(self.dtype, self._numpy_shape(), payload, label=f"tensor {self.name!r}")
+        return SpanTensor(self.dtype, self.shape, payload, label=f"tensor {self.name!r}")
 
     def _strings(self, proto: Span) -> StringTensor:
         elements = self.shape.elements or 0
@@ -214,7 +220,7 @@ class _SliceTensor(TensorBase):
         values = tuple(buffer[f.start : f.stop].tobytes() for f in fields(proto) if f.number == _STRINGS)
         if len(values) != elements:
             raise self._damaged(f"it has {len(values)} strings, but its shape {self.shape} has {elements}")
-        return StringTensor(self._numpy_shape(), values)
+        return StringTensor(self.shape, values)
 
     def _integers(self, proto: Span) -> NDArray[Any]:
         number = _VARINT_LISTS.get(self.dtype.name)
@@ -233,7 +239,7 @@ class _SliceTensor(TensorBase):
             array = wide.astype("<u2").view(kind)
         else:
             array = wide.astype(kind)  # keeps the low bits, as C does: right for negative numbers too
-        shaped: NDArray[Any] = array.reshape(self._numpy_shape().dims or ())
+        shaped: NDArray[Any] = array.reshape(self.shape.dims or ())
         return shaped
 
     def _list(self, proto: Span, number: int) -> Span:
@@ -253,17 +259,6 @@ class _SliceTensor(TensorBase):
         if len(found) != 1:
             raise self._damaged("its values are missing, or are there twice")
         return Span(span.source, found[0].start, found[0].stop)
-
-    def _numpy_shape(self) -> Shape:
-        import numpy
-
-        try:
-            numpy.empty((0,) * (self.shape.rank or 0))
-        except ValueError as error:
-            what = f"numpy cannot hold a tensor of rank {self.shape.rank}"
-            where = f"tensor {self.name!r}"
-            raise UnsupportedError(what, path=self.table.name, where=where, remedy="leave this tensor out") from error
-        return self.shape
 
     def _damaged(self, what: str) -> CorruptFileError:
         return CorruptFileError(what, path=self.table.name, where=f"tensor {self.name!r}", remedy=_REMEDY)
@@ -287,12 +282,9 @@ def _read_meta(table: Table) -> Any:
 
 def _add(found: dict[str, _Saved], meta: Any, table: Table) -> None:
     """Adds what one file says of a tensor; files must agree."""
-    dims = tuple(dim.size for dim in meta.shape.dim)
-    new = _Saved(meta.name, dtype(meta.type).base, Shape(dims), table.name)
-    if meta.shape.unknown_rank or len(dims) > MAX_RANK or any(dim < 0 for dim in dims):
-        raise new.damaged(f"its shape {new.shape} cannot be")
-    if prod(dim for dim in dims if dim) * max(new.dtype.itemsize, 1) >= _MAX_BYTES:
-        raise new.damaged(f"its shape {new.shape} is larger than any memory")
+    kind = dtype(meta.type).base
+    shape = read_shape(meta.shape, kind, path=table.name, where=f"tensor {meta.name!r}")
+    new = _Saved(meta.name, kind, shape, table.name)
     saved = found.setdefault(meta.name, new)
     if (saved.dtype, saved.shape) != (new.dtype, new.shape):
         raise new.damaged(f"it is {new.dtype} {new.shape} here, but {saved.dtype} {saved.shape} in {saved.path}")

@@ -67,6 +67,10 @@ def plan_chunked(span: Span) -> WritePlan:
         what = f"the last record, which tells how to merge the others, has {last.size} bytes"
         raise LimitError(what, path=span.name, remedy=_DAMAGED)
     metadata = parse("ChunkMetadata", last.join(), "the last record, which tells how to merge the others")
+    others = sum(chunk.records for chunk in file.chunks) - 1
+    if not metadata.HasField("message") or len(metadata.chunks) != others:
+        what = f"the last record does not tell how to merge the {others} others"
+        raise CorruptFileError(what, path=span.name, remedy="the file is cut off or of another kind; fetch it again")
     if metadata.version.join_version > _JOIN_VERSION:
         what = f"the file asks for version {metadata.version.join_version} of merging"
         raise UnsupportedError(what, path=span.name, remedy="a newer tfsmith may know it")

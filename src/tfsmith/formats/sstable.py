@@ -65,6 +65,11 @@ class Table:
         """The file's name, for messages."""
         return self._span.name
 
+    @property
+    def size(self) -> int:
+        """The table's length in bytes."""
+        return len(self._span)
+
     def entries(self) -> Iterator[tuple[bytes, bytes]]:
         """All keys and values, in the order of the keys. Reads every block; holds one at a time."""
         for block, key, start, stop in self._walk():

@@ -7,6 +7,7 @@ partitioned variable has an entry with `slices`, and its values lie under keys o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,12 +16,13 @@ from tfsmith.errors import CorruptFileError, LimitError, UnsupportedError
 from tfsmith.formats.bundle_data import BundleEntry, DataFiles, StoredSlices, StoredTensor, data_file
 from tfsmith.formats.ordered_code import encode_slice_key, is_slice_key
 from tfsmith.formats.sstable import Table
+from tfsmith.formats.stored_shape import read_shape
 from tfsmith.formats.string_values import ByteOrder
 from tfsmith.formats.tensor_slices import Extents, box, extents_of, find_flaw
 from tfsmith.ir.dtype import dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Piece, Tensor
-from tfsmith.limits import MAX_RANK, MAX_SHARDS
+from tfsmith.limits import MAX_SHARDS
 from tfsmith.storage.source import open_file
 from tfsmith.wire.messages import parse
 
@@ -28,7 +30,6 @@ __all__ = ["Bundle", "BundleEntry", "open_bundle", "index_file"]
 
 _READS_VERSION = 1
 _REMEDY = "the file is damaged; fetch it again"
-_MAX_BYTES = 1 << 63
 
 
 def index_file(prefix: Path) -> Path:
@@ -101,15 +102,11 @@ class Bundle(Mapping[str, Tensor]):
         """The tensors in the order in which their values lie in the data files.
 
         `write_bundle` keeps the order that it is given, so this is what makes a copy equal.
+
+        Raises:
+            CorruptFileError: Two tensors share bytes.
         """
-
-        def place(name: str) -> tuple[int, int, int, str]:
-            entry = self._entry(self._names[name], name)
-            if entry.slices:
-                entry = self._slice_entry(name, entry.slices[0])
-            return entry.shard, entry.offset, entry.size, name  # what is empty comes before what shares its place
-
-        return {name: self[name] for name in sorted(self, key=place)}
+        return {tensor.name: self[tensor.name] for tensor in self._layout()}
 
     def verify(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Reads all values, through a small buffer, and compares their checksums.
@@ -121,18 +118,30 @@ class Bundle(Mapping[str, Tensor]):
             ChecksumError: Some values are not what was written.
             UnreadableFileError: A data file is missing.
         """
-        tensors: list[StoredTensor] = []
-        for name in self:
-            tensor = self[name]
-            parts = [piece.tensor for piece in tensor.pieces] if isinstance(tensor, StoredSlices) else [tensor]
-            tensors.extend(part for part in parts if isinstance(part, StoredTensor))
-        tensors.sort(key=lambda tensor: (tensor.entry.shard, tensor.entry.offset))
+        tensors = self._layout()
         total, done = sum(tensor.entry.size for tensor in tensors), 0
         for tensor in tensors:
             for step in tensor.verifying():
                 done += step
                 if progress is not None:
                     progress(done, total)
+
+    def _layout(self) -> list[StoredTensor]:
+        """All that is stored, in the order in which it lies in the files; nothing may lie there twice.
+
+        A small file could otherwise claim the same bytes for a hundred thousand tensors.
+        """
+        tensors: list[StoredTensor] = []
+        for tensor in self.values():
+            if isinstance(tensor, StoredSlices):
+                tensors.extend(tensor.stored())
+            elif isinstance(tensor, StoredTensor):
+                tensors.append(tensor)
+        tensors.sort(key=lambda tensor: (tensor.entry.shard, tensor.entry.offset, tensor.entry.size))
+        for before, after in pairwise(tensors):
+            if (after.entry.shard, after.entry.offset) < (before.entry.shard, before.entry.offset + before.entry.size):
+                raise self._damaged(f"its values lie where those of tensor {before.name!r} do", after.name)
+        return tensors
 
     def _header(self) -> Any:
         raw = self._raw.get(b"")
@@ -170,7 +179,7 @@ class Bundle(Mapping[str, Tensor]):
         flaw = find_flaw(boxes, dims)
         if flaw is not None:
             raise self._damaged(f"its slices do not cover it: {flaw}", name)
-        return StoredSlices(entry.dtype, entry.shape, tuple(pieces), entry.slices)
+        return StoredSlices(entry.dtype, entry.shape, tuple(pieces), name, entry.slices)
 
     def _slice_entry(self, name: str, extents: Extents) -> BundleEntry:
         try:
@@ -187,13 +196,8 @@ class Bundle(Mapping[str, Tensor]):
     def _entry(self, key: bytes, name: str) -> BundleEntry:
         proto = self._parse("BundleEntryProto", self._raw[key], f"tensor {name!r}")
         kind = dtype(proto.dtype)
-        dims = tuple(dim.size for dim in proto.shape.dim)
-        if proto.shape.unknown_rank or len(dims) > MAX_RANK or any(dim < 0 for dim in dims):
-            raise self._damaged(f"its shape {Shape(dims)} cannot be", name)
-        shape = Shape(dims)
-        if prod(dim for dim in dims if dim) * max(kind.itemsize, 1) >= _MAX_BYTES:
-            raise self._damaged(f"its shape {shape} is larger than any memory", name)
-        slices = tuple(extents_of(slice_proto) for slice_proto in proto.slices)
+        shape = read_shape(proto.shape, kind, path=self._path, where=f"tensor {name!r}")
+        slices = tuple(map(extents_of, proto.slices)) if proto.slices else ()
         entry = BundleEntry(kind, shape, proto.shard_id, proto.offset, proto.size, proto.crc32c, slices)
         if not slices:
             self._check_place(entry, name)
@@ -204,9 +208,9 @@ class Bundle(Mapping[str, Tensor]):
             raise self._damaged(f"it is in data file {entry.shard}, but there are {self.num_shards}", name)
         if entry.offset < 0 or entry.size < 0:
             raise self._damaged(f"offset {entry.offset} and size {entry.size} cannot be", name)
-        elements = entry.shape.elements or 0
-        if entry.dtype.itemsize and entry.size != elements * entry.dtype.itemsize:
-            wanted = elements * entry.dtype.itemsize
+        elements = prod(entry.shape.dims or ())
+        wanted = elements * entry.dtype.itemsize
+        if wanted != entry.size and entry.dtype.itemsize:
             what = f"it has {entry.size} bytes, but {entry.dtype} {entry.shape} takes {wanted}"
             raise self._damaged(what, name)
         if entry.dtype.name in ("string", "variant") and entry.size < elements:  # each takes at least a length

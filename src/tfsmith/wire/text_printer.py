@@ -14,11 +14,12 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
-from tfsmith.errors import LimitError
+from tfsmith.errors import CorruptFileError
 from tfsmith.limits import MAX_DEPTH
 from tfsmith.wire.descriptors import full_name
 from tfsmith.wire.messages import parse
-from tfsmith.wire.scan import BYTES, VARINT
+from tfsmith.wire.plan import tag
+from tfsmith.wire.scan import BYTES
 from tfsmith.wire.schema import schema
 from tfsmith.wire.text_fields import STRUCT_FORMS, child_message, fields_of, is_map_entry, is_packable, wire_type
 from tfsmith.wire.text_values import shown_bytes, shown_string, value_printer
@@ -38,30 +39,31 @@ def message_text(message: Any) -> str:
     return Printer().text(name, copy)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Rule:
     """How a field is shown."""
 
     name: str
+    tag: bytes
     child: str | None
     packed: bool
     form: str | None
-    """The struct form of a value of fixed size."""
+    """The struct form of a number of fixed size."""
     show: Callable[[float], str]
     """Shows a number."""
     escape: Callable[[bytes], str]
     """Shows a string."""
-    in_entry: bool
-    """Whether this is the key or value of a map's entry, where defaults are on the wire but not in the text."""
-    key: Callable[[bytes], object] | None
+    key: Callable[[bytes], Any] | None
     """For a map: what its entries are sorted by."""
+    hides_default: bool
+    """The key and value of a map's entry are on the wire whatever they are, but defaults are not in the text."""
 
 
 class Printer:
     """Prints messages one after another and remembers the small ones inside them."""
 
     def __init__(self) -> None:
-        self._memory: dict[tuple[str, str, bytes], str] = {}
+        self._memory: dict[tuple[_Rule, str, bytes], tuple[Any, str]] = {}
 
     def text(self, name: str, message: Any, pad: str = "") -> str:
         """The text of a message that may be changed: fields that the schema does not know are dropped.
@@ -75,20 +77,7 @@ class Printer:
         return self._lines(name, message.SerializeToString(deterministic=True), pad)
 
     def _lines(self, name: str, data: bytes, pad: str) -> str:
-        if len(data) > _REMEMBERED:
-            return self._print(name, data, pad)
-        key = (name, pad, data)
-        text = self._memory.get(key)
-        if text is None:
-            text = self._print(name, data, pad)
-            if len(self._memory) >= _MEMORIES:
-                self._memory.clear()
-            self._memory[key] = text
-        return text
-
-    def _print(self, name: str, data: bytes, pad: str) -> str:
-        if len(pad) > 4 * MAX_DEPTH:
-            raise LimitError(f"messages are nested more than {2 * MAX_DEPTH} deep", remedy="the model is hostile")
+        """All the fields of a message."""
         if name == _ANY:
             expanded = self._expanded(data, pad)
             if expanded is not None:
@@ -97,60 +86,76 @@ class Printer:
         out: list[str] = []
         position, stop = 0, len(data)
         while position < stop:
-            start = position
-            tag, position = _varint(data, position)
-            rule = rules[tag]
+            key, position = _varint(data, position)
+            rule = rules[key]
             if rule.key is not None:
-                position = self._map(rule, tag, data, start, pad, out)
+                position = self._map(rule, data, position, pad, out)
                 continue
-            if tag & 7 == BYTES:
-                size, position = _varint(data, position)
-                payload = data[position : position + size]
-                position += size
-                out += self._delimited(rule, payload, pad)
+            if key & 7 != BYTES:
+                value, position = _number(rule.form, data, position)
+                if value or not rule.hides_default:
+                    out.append(f"{pad}{rule.name}: {rule.show(value)}\n")
                 continue
-            value, position = _number(rule, data, position)
-            if value or not rule.in_entry:
-                out.append(f"{pad}{rule.name}: {rule.show(value)}\n")
+            size, position = _varint(data, position)
+            payload = data[position : position + size]
+            position += size
+            if rule.child is not None:
+                out.append(self._block(rule, payload, pad)[1])
+            elif rule.packed:
+                out += [f"{pad}{rule.name}: {rule.show(value)}\n" for value in _numbers(rule.form, payload)]
+            elif payload or not rule.hides_default:
+                out.append(f'{pad}{rule.name}: "{rule.escape(payload)}"\n')
         return "".join(out)
 
-    def _delimited(self, rule: _Rule, payload: bytes, pad: str) -> Iterator[str]:
-        if rule.child is not None:
-            yield f"{pad}{rule.name} {{\n{self._lines(rule.child, payload, pad + '  ')}{pad}}}\n"
-        elif rule.packed:
-            for value in _unpacked(rule, payload):
-                yield f"{pad}{rule.name}: {rule.show(value)}\n"
-        elif payload or not rule.in_entry:
-            yield f'{pad}{rule.name}: "{rule.escape(payload)}"\n'
-
-    def _map(self, rule: _Rule, tag: int, data: bytes, position: int, pad: str, out: list[str]) -> int:
-        """Prints all the entries of a map, which stand together, by key."""
+    def _map(self, rule: _Rule, data: bytes, position: int, pad: str, out: list[str]) -> int:
+        """The entries of a map, which stand together on the wire, from after the first tag; gives where they end."""
         entries: list[tuple[Any, str]] = []
-        stop = len(data)
-        while position < stop:
-            found, start = _varint(data, position)
-            if found != tag:
-                break
-            size, start = _varint(data, start)
+        more = True
+        while more:
+            size, start = _varint(data, position)
             position = start + size
-            payload = data[start:position]
-            entries.append((rule.key(payload), "".join(self._delimited(rule, payload, pad))))
+            entries.append(self._block(rule, data[start:position], pad))
+            more = data.startswith(rule.tag, position)
+            position += len(rule.tag) if more else 0
         entries.sort()
         out += [text for _, text in entries]
         return position
 
+    def _block(self, rule: _Rule, payload: bytes, pad: str) -> tuple[Any, str]:
+        """A message field with its braces, after what it is sorted by if it is the entry of a map."""
+        if len(payload) > _REMEMBERED:
+            return self._print_block(rule, payload, pad)
+        key = (rule, pad, payload)
+        block = self._memory.get(key)
+        if block is None:
+            block = self._print_block(rule, payload, pad)
+            if len(self._memory) >= _MEMORIES:
+                self._memory.clear()
+            self._memory[key] = block
+        return block
+
+    def _print_block(self, rule: _Rule, payload: bytes, pad: str) -> tuple[Any, str]:
+        lines = self._lines(str(rule.child), payload, pad + "  ")
+        return None if rule.key is None else rule.key(payload), f"{pad}{rule.name} {{\n{lines}{pad}}}\n"
+
     def _expanded(self, data: bytes, pad: str) -> str | None:
-        """An `Any` whose content the schema knows is shown as that content."""
+        """An `Any` is shown as what it holds, if the schema knows that and it is sound."""
         packed = parse(_ANY, data)
-        name = packed.type_url.rpartition("/")[2].removeprefix("tensorflow.")
-        if "/" not in packed.type_url or name not in schema().messages or full_name(name) != packed.TypeName():
+        _, slash, full = packed.type_url.rpartition("/")
+        name = full.removeprefix("tensorflow.")
+        if not slash or name not in schema().messages or full_name(name) != full:
             return None
-        inner = self.text(name, parse(name, packed.value), pad + "  ")
-        return f"{pad}[{packed.type_url}] {{\n{inner}{pad}}}\n"
+        if len(pad) > 2 * MAX_DEPTH:  # one inside another, without end
+            return None
+        try:
+            inner = parse(name, packed.value)
+        except CorruptFileError:
+            return None
+        return f"{pad}[{packed.type_url}] {{\n{self.text(name, inner, pad + '  ')}{pad}}}\n"
 
 
 def _varint(data: bytes, position: int) -> tuple[int, int]:
-    """Reads a varint. Unchecked: the bytes come straight from the serialiser."""
+    """Reads a varint. Unchecked, as the bytes come straight from the serialiser."""
     value = data[position]
     position += 1
     if value < 0x80:
@@ -166,21 +171,17 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _number(rule: _Rule, data: bytes, position: int) -> tuple[float, int]:
-    if rule.form is None:
+def _number(form: str | None, data: bytes, position: int) -> tuple[float, int]:
+    if form is None:
         return _varint(data, position)
-    value: float = struct.unpack_from(rule.form, data, position)[0]
-    return value, position + struct.calcsize(rule.form)
+    value: float = struct.unpack_from(form, data, position)[0]
+    return value, position + struct.calcsize(form)
 
 
-def _unpacked(rule: _Rule, payload: bytes) -> Iterator[float]:
-    if rule.form is not None:
-        for (value,) in struct.iter_unpack(rule.form, payload):
-            yield value
-        return
+def _numbers(form: str | None, payload: bytes) -> Iterator[float]:
     position = 0
     while position < len(payload):
-        value, position = _varint(payload, position)
+        value, position = _number(form, payload, position)
         yield value
 
 
@@ -191,27 +192,27 @@ def _rules(message: str) -> Mapping[int, _Rule]:
     for field in fields_of(message):
         child = child_message(message, field)
         packed = is_packable(field)
-        rules[field.number << 3 | (BYTES if packed else wire_type(field))] = _Rule(
+        number, kind = field.number, BYTES if packed else wire_type(field)
+        rules[number << 3 | kind] = _Rule(
             name=field.name,
+            tag=tag(number, kind),
             child=child,
             packed=packed,
-            form=None if child is not None else STRUCT_FORMS.get(field.type),
+            form=STRUCT_FORMS.get(field.type),
             show=value_printer(field.type),
             escape=shown_bytes if field.type == "bytes" else shown_string,
-            in_entry=is_map_entry(message),
             key=_entry_key(str(field.key_type)) if field.label == "map" else None,
+            hides_default=is_map_entry(message),
         )
     return MappingProxyType(rules)
 
 
-def _entry_key(key_type: str) -> Callable[[bytes], object]:
-    """Reads the key from a map's entry. UTF-8 sorts like the characters it stands for."""
+def _entry_key(key_type: str) -> Callable[[bytes], Any]:
+    """Reads the key at the start of a map's entry. UTF-8 sorts like the characters that it stands for."""
     form = STRUCT_FORMS.get(key_type)
 
-    def key(entry: bytes) -> object:
-        if form is not None:
-            return struct.unpack_from(form, entry, 1)[0]
-        value, start = _varint(entry, 1)
-        return entry[start : start + value] if key_type == "string" else value
+    def key(entry: bytes) -> Any:
+        value, start = _number(form, entry, 1)
+        return entry[start : start + int(value)] if key_type == "string" else value
 
     return key

@@ -24,7 +24,7 @@ from tfsmith.wire.text_fields import child_message, fields_of, is_map_entry, is_
 from tfsmith.wire.text_scalars import Unusual, encoder
 from tfsmith.wire.text_slow import parse_slowly
 
-__all__ = ["text_to_wire"]
+__all__ = ["read_printed", "text_to_wire"]
 
 _BLOCK = r"{0}attr \{{\n(?:{0} .*\n)*{0}\}}"
 _UNIT = re.compile("|".join([*(_BLOCK.format(" " * indent) for indent in (2, 4, 6, 8, 10)), ".+"]))
@@ -54,13 +54,20 @@ def text_to_wire(text: str, message: str, path: str = "<memory>") -> bytes:
         CorruptFileError: The text is no such message; says at which line.
         LimitError: Messages are nested too deep, or the message is larger than any can be.
     """
-    try:
-        _, wire = _read(_units(text), _Lines(message, {}), MAX_DEPTH - _BLOCK_DEPTH)
-    except Unusual:
+    wire = read_printed(text, message)
+    if wire is None:
         wire = parse_slowly(text, message, path)
     if len(wire) > MAX_PROTO_BYTES:
         raise LimitError("the message is over 2 GiB, more than any may hold", path=path, remedy="split the model")
     return wire
+
+
+def read_printed(text: str, message: str) -> bytes | None:
+    """The wire bytes of text that is laid out as printers do it, or None: then only the general parser can tell."""
+    try:
+        return _read(_units(text), _Lines(message, {}), MAX_DEPTH - _BLOCK_DEPTH)[1]
+    except Unusual:
+        return None
 
 
 def _units(text: str) -> Iterator[str]:

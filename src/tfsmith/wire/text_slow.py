@@ -9,15 +9,9 @@ from tfsmith.limits import MAX_DEPTH
 from tfsmith.wire.descriptors import pool
 from tfsmith.wire.messages import message_class, new
 
-__all__ = ["parse_slowly", "too_deep"]
+__all__ = ["parse_slowly"]
 
 _LONGEST = 200
-
-
-def too_deep(path: str, where: str | None = None) -> LimitError:
-    """The error for text whose messages are nested deeper than protobuf can read back."""
-    what = f"messages are nested more than {MAX_DEPTH} deep"
-    return LimitError(what, path=path, where=where, remedy="no model needs that; the text is damaged or hostile")
 
 
 def parse_slowly(text: str, message: str, path: str) -> bytes:
@@ -34,11 +28,12 @@ def parse_slowly(text: str, message: str, path: str) -> bytes:
     parsed = new(message)
     remedy = f"correct the text there, or check that the file is a {message}"
     try:
-        text_format.ParseLines(lines, parsed, descriptor_pool=pool())
+        text_format.ParseLines(lines, parsed, descriptor_pool=pool())  # type: ignore[attr-defined]
         wire = bytes(parsed.SerializeToString(deterministic=True))
         message_class(message).FromString(wire)
     except (RecursionError, EncodeError, DecodeError) as error:  # it must be readable again, too
-        raise too_deep(path) from error
+        what = f"messages are nested more than {MAX_DEPTH} deep"
+        raise LimitError(what, path=path, remedy="no model needs that; the text is damaged or hostile") from error
     except text_format.ParseError as error:
         where, what = _explained(error, lines)
         raise CorruptFileError(what, path=path, where=where, remedy=remedy) from error

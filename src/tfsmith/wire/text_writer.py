@@ -6,6 +6,7 @@ by `str()`, which shows floats and orders maps in another way (`1` for `1.0`; ke
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
@@ -51,40 +52,45 @@ def _printed_by_str(name: str, message: Any, pad: str) -> str:
 
 
 def _shell(name: str, parts: list[Span], pad: str, body: _Body) -> Iterator[str]:
-    """The text of a shell whose bytes lie in `parts`: a message that comes in parts is the sum of them."""
+    """The text of a shell that lies in `parts` of one source: a message that comes in parts is the sum of them."""
     known = {field.number: field for field in schema().messages[name]}
-    present = {raw.number for part in parts for raw in fields(part)}
-    for number in sorted(present & known.keys()):
-        field = known[number]
-        if field.type in _SHELLS or (field.label == "many" and field.type in schema().messages):
-            yield from _blocks(field, _payloads(parts, number), pad, body)
-        else:
-            yield body(name, parse(name, _joined(parts, number)), pad)
-
-
-def _blocks(field: Field, payloads: Iterator[Span], pad: str, body: _Body) -> Iterator[str]:
-    """The blocks of a field: one for each payload if it is repeated, else one for all of them."""
-    split = ([payload] for payload in payloads) if field.label == "many" else (together for together in [list(payloads)] if together)
-    for parts in split:
-        yield f"{pad}{field.name} {{\n"
-        if field.type in _SHELLS:
-            yield from _shell(field.type, parts, pad + "  ", body)
-        else:
-            yield body(field.type, parse(field.type, parts[0]), pad + "  ")
-        yield f"{pad}}}\n"
-
-
-def _payloads(parts: list[Span], number: int) -> Iterator[Span]:
+    source = parts[0].source
+    found: dict[int, array[int]] = {}  # from where to where; a graph may have a million nodes
     for part in parts:
         for raw in fields(part):
-            if raw.number == number and raw.wire_type == BYTES:
-                yield Span(part.source, raw.start, raw.stop)
+            field = known.get(raw.number)
+            if field is None or (_is_block(field) and raw.wire_type != BYTES):
+                continue
+            start = raw.start if _is_block(field) else raw.tag_start
+            found.setdefault(raw.number, array("Q")).extend((start, raw.stop))
+    for number in sorted(found):
+        field, ends = known[number], iter(found[number])
+        spans = (Span(source, start, stop) for start, stop in zip(ends, ends, strict=True))
+        if not _is_block(field):
+            yield body(name, parse(name, _joined(list(spans))), pad)
+        elif field.label == "many":
+            for span in spans:
+                yield from _block(field, [span], pad, body)
+        else:
+            yield from _block(field, list(spans), pad, body)
 
 
-def _joined(parts: list[Span], number: int) -> Span:
-    """All that a shell says about one field, tags included: itself a message of the shell's kind."""
-    found = [(part, raw) for part in parts for raw in fields(part) if raw.number == number]
-    part, first = found[0]
-    if len(found) == 1:  # keeps the place in the file for errors
-        return Span(part.source, first.tag_start, first.stop)
-    return from_bytes(b"".join(Span(part.source, raw.tag_start, raw.stop).tobytes() for part, raw in found), part.name)
+def _is_block(field: Field) -> bool:
+    """Whether each message in the field is printed for itself. The rest is small and is parsed as part of its shell."""
+    return field.type in _SHELLS or (field.label == "many" and field.type in schema().messages)
+
+
+def _block(field: Field, parts: list[Span], pad: str, body: _Body) -> Iterator[str]:
+    if field.type not in _SHELLS:
+        yield f"{pad}{field.name} {{\n{body(field.type, parse(field.type, parts[0]), pad + '  ')}{pad}}}\n"
+        return
+    yield f"{pad}{field.name} {{\n"
+    yield from _shell(field.type, parts, pad + "  ", body)
+    yield f"{pad}}}\n"
+
+
+def _joined(spans: list[Span]) -> Span:
+    """All that a shell says about one field, tags included, which is itself a message of the shell's kind."""
+    if len(spans) == 1:  # keeps its place in the file, for errors
+        return spans[0]
+    return from_bytes(b"".join(span.view() for span in spans), spans[0].name)

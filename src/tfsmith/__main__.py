@@ -1,0 +1,9 @@
+"""`python -m tfsmith`."""
+
+from __future__ import annotations
+
+import sys
+
+from tfsmith.cli.main import main
+
+sys.exit(main())

@@ -1,0 +1,183 @@
+"""F4: the verbs as functions. The one hall where the rooms below meet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from tfsmith.errors import OutputError, UsageError
+from tfsmith.formats.opener import open_bytes, open_model
+from tfsmith.formats.saver import graph_to_text, save_model
+from tfsmith.ir.model import Model
+from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
+from tfsmith.view.facts import (
+    collection_facts,
+    function_facts,
+    node_facts,
+    op_facts,
+    shape_facts,
+    signature_facts,
+    summary_facts,
+    variable_facts,
+)
+from tfsmith.view.summary import Summary, summarize
+
+__all__ = [
+    "load",
+    "save",
+    "summarize",
+    "show_facts",
+    "signature_facts",
+    "graph_text",
+    "likely_inputs",
+    "likely_outputs",
+    "verify_checksums",
+    "Candidate",
+    "Format",
+    "Summary",
+]
+
+Format = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | Any,
+    *,
+    tags: Iterable[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    step: int | None = None,
+) -> Model:
+    """Opens any TensorFlow model. Its structure is found; weights stay in the file until they are asked for.
+
+    Args:
+        source: A path (SavedModel folder, `.meta`, GraphDef as `.pb` or `.pbtxt`, checkpoint prefix, folder with
+            checkpoints), or a GraphDef, MetaGraphDef or SavedModel as bytes or as a protobuf message.
+        tags: Which meta graph of a SavedModel, by its tag set; the first by default.
+        checkpoint: The checkpoint of the graph, when it does not lie beside it.
+        step: Which checkpoint of a folder; the latest by default.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        model = open_model(Path(source), checkpoint=None if checkpoint is None else Path(checkpoint), step=step)
+    else:
+        model = open_bytes(source if isinstance(source, bytes) else _serialized(source))
+    return model if tags is None else model.select(tags)
+
+
+def _serialized(source: Any) -> bytes:
+    serialize = getattr(source, "SerializeToString", None)
+    if serialize is None:
+        what = f"a {type(source).__name__} is no model"
+        raise UsageError(what, remedy="pass a path, bytes, or a GraphDef, MetaGraphDef or SavedModel message")
+    return bytes(serialize())
+
+
+def save(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    format: Format | None = None,
+    shards: int = 1,
+    force: bool = False,
+) -> None:
+    """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
+
+    Args:
+        model: The model.
+        path: A file, a SavedModel folder, or a checkpoint prefix, as the format wants it.
+        format: "pb", "pbtxt", "meta", "saved_model" or "checkpoint"; by default what the model was opened as, and text
+            if the path ends in `.pbtxt`.
+        shards: Into how many data files to split a checkpoint that is written afresh.
+        force: Whether an existing SavedModel folder may be replaced.
+
+    Raises:
+        OutputError: It cannot be written there; what was there before is untouched.
+        LimitError: A message would be over 2 GiB.
+    """
+    target = Path(path)
+    _refuse_own_files(model, target)
+    save_model(model, target, format=format, shards=shards, force=force)
+
+
+def _refuse_own_files(model: Model, target: Path) -> None:
+    """An input is never overwritten, however its path is spelled."""
+    own = [] if model.path is None else [model.path]
+    own += list(model.checkpoint.files) if model.checkpoint else []
+    written = [target, *(target.with_name(target.name + ending) for ending in (".index", ".meta"))]
+    for path in written:
+        for source in own:
+            if path.exists() and source.exists() and path.samefile(source):
+                raise OutputError("the output is also the input", path=path, remedy="choose another name")
+
+
+def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = True) -> dict[str, Any]:
+    """What `tfsmith show` tells, as plain data ready for JSON. Reads structure only.
+
+    Args:
+        model: The model.
+        parts: Any of "variables", "ops", "nodes", "collections", "functions", "outputs".
+        summary: Whether to begin with the summary; it has the likely outputs where there is no signature.
+    """
+    facts: dict[str, Any] = summary_facts(model) if summary else {}
+    if "variables" in parts:
+        facts["variable_list"] = variable_facts(model.variables)
+    if not model.has_graph:
+        return facts
+    if "outputs" in parts or (summary and not model.signatures):
+        facts["likely"] = {
+            "inputs": [_candidate_facts(found) for found in likely_inputs(model)],
+            "outputs": [_candidate_facts(found) for found in likely_outputs(model)],
+        }
+    if "ops" in parts:
+        facts["op_list"] = op_facts(model)
+    if "collections" in parts:
+        facts["collections"] = collection_facts(model)
+    if "functions" in parts:
+        facts["function_list"] = function_facts(model)
+    if "nodes" in parts:
+        facts["node_list"] = node_facts(model.graph.nodes)
+    return facts
+
+
+def likely_inputs(model: Model) -> tuple[Candidate, ...]:
+    """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
+    return collected(model, "inputs") or guess_inputs(model.graph)
+
+
+def likely_outputs(model: Model) -> tuple[Candidate, ...]:
+    """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
+    return collected(model, "outputs") or guess_outputs(model.graph)
+
+
+def _candidate_facts(found: Candidate) -> dict[str, Any]:
+    return {
+        "tensor": found.tensor,
+        "op": found.op,
+        "dtype": None if found.dtype is None else found.dtype.name,
+        "shape": shape_facts(found.shape),
+        "reason": found.reason,
+    }
+
+
+def graph_text(model: Model) -> str:
+    """The GraphDef of the selected meta graph as text, exactly as TensorFlow writes it. Reads the weights in it."""
+    return graph_to_text(model.graph)
+
+
+def verify_checksums(model: Model) -> int:
+    """Reads every tensor of the model's checkpoint and checks its checksum, in constant memory.
+
+    Returns:
+        How many tensors were checked.
+
+    Raises:
+        ChecksumError: The first tensor that does not fit.
+    """
+    check = getattr(model.variables, "verify", None)
+    if check is not None:
+        check()
+    return len(model.variables)

@@ -1,0 +1,51 @@
+"""`tfsmith VERB ...`: finds the verb, loads only its file, and runs it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import NoReturn
+
+from tfsmith._version import __version__
+from tfsmith.cli.common import BAD, run
+
+__all__ = ["main", "VERBS"]
+
+VERBS = MappingProxyType(
+    {
+        "show": "what is inside a model",
+        "demo": "the whole story on a small BERT made on the spot",
+    }
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Bad usage is one line with a remedy, and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"error: {message}; `{self.prog} --help` lists what it takes\n")
+        raise SystemExit(BAD)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line and gives the exit code."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    parser = _Parser(prog="tfsmith", description="The workshop for TensorFlow model files that needs no TensorFlow.")
+    parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+    wanted = next((word for word in arguments if not word.startswith("-")), None)
+    modules = {}
+    for name, what in VERBS.items():
+        verb = verbs.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
+        if name == wanted:  # only the verb that runs is imported
+            modules[name] = import_module(f"tfsmith.cli.{name}")
+            modules[name].add_arguments(verb)
+        verb.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    try:
+        parsed = parser.parse_args(arguments)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else BAD
+    return run(lambda: int(modules[parsed.verb].work(parsed)), debug=parsed.debug)

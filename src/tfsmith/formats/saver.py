@@ -1,0 +1,93 @@
+"""Writes any model in any format that can hold it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tfsmith.errors import OutputError
+from tfsmith.formats.checkpoint import copy_checkpoint, write_checkpoint
+from tfsmith.formats.checkpoint_state import write_checkpoint_state
+from tfsmith.formats.graphdef import check_size, plan_graph
+from tfsmith.formats.metagraph import plan_meta_graph
+from tfsmith.formats.savedmodel import save_saved_model
+from tfsmith.formats.textfile import write_text_file
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.model import Model
+from tfsmith.storage.sink import AtomicFile
+from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import Span
+from tfsmith.wire.plan import WritePlan
+from tfsmith.wire.text_writer import write_text
+
+__all__ = ["save_model", "graph_to_text"]
+
+_OF_KIND = {"graphdef": "pb", "metagraph": "meta", "saved_model": "saved_model", "checkpoint": "checkpoint"}
+
+
+def save_model(model: Model, path: Path, *, format: str | None, shards: int = 1, force: bool = False) -> None:
+    """Writes a model; see `tfsmith.api.save`."""
+    text = path.suffix == ".pbtxt" or format == "pbtxt"
+    chosen = _OF_KIND[model.kind] if format in (None, "pbtxt") else format
+    if chosen == "saved_model":
+        save_saved_model(model, path, text=text, force=force)
+    elif chosen == "meta":
+        _save_meta(model, path, text=text, shards=shards)
+    elif chosen == "checkpoint":
+        _save_checkpoint(model, path, shards)
+    elif chosen == "pb":
+        _save_message(path, "GraphDef", _graph_plan(model), text=text)
+    else:
+        remedy = "use pb, pbtxt, meta, saved_model or checkpoint"
+        raise OutputError(f"there is no format {chosen!r}", path=path, remedy=remedy)
+
+
+def _graph_plan(model: Model) -> Span | WritePlan:
+    return model.raw if model.kind == "graphdef" and model.raw is not None else plan_graph(model.graph)
+
+
+def _save_message(path: Path, message: str, plan: Span | WritePlan, *, text: bool) -> None:
+    if text:
+        write_text_file(path, message, plan)
+        return
+    check_size(plan, path)
+    with AtomicFile(path) as sink:
+        sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
+
+
+def _save_meta(model: Model, path: Path, *, text: bool, shards: int) -> None:
+    """The graph as a `.meta`, and the variables beside it under the same prefix."""
+    if model.variables:
+        _save_checkpoint(model, path.with_suffix("") if path.suffix == ".meta" else path, shards)
+    _save_message(path, "MetaGraphDef", plan_meta_graph(model.meta), text=text)
+
+
+def _save_checkpoint(model: Model, prefix: Path, shards: int) -> None:
+    if not model.variables:
+        raise OutputError("the model has no variables to save", path=prefix, remedy="choose the format pb or meta")
+    untouched = model.checkpoint is not None and model.checkpoint.version == 2
+    if model.checkpoint is not None and untouched and shards == 1:
+        copy_checkpoint(model.checkpoint, prefix)
+    else:
+        write_checkpoint(prefix, model.variables, shards=shards)
+    state = prefix.parent / "checkpoint"
+    if not state.exists():  # an existing one belongs to whoever trains there
+        write_checkpoint_state(prefix.parent, prefix.name)
+
+
+def graph_to_text(graph: Graph) -> str:
+    """A GraphDef as TensorFlow prints it."""
+    plan = plan_graph(graph)
+    sink = _TextSink()
+    write_text("GraphDef", plan if isinstance(plan, Span) else from_bytes(plan.tobytes()), sink)
+    return b"".join(sink.pieces).decode()
+
+
+class _TextSink:
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    def write_span(self, span: Span) -> None:
+        self.pieces.append(span.tobytes())

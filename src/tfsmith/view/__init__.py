@@ -1,0 +1,1 @@
+"""F3: what people look at. Works on `ir` alone."""

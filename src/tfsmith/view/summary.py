@@ -1,0 +1,145 @@
+"""What `tfsmith show` tells of a model, as data. Structure only: no weight is read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tfsmith.ir.graph import Graph, count_ops
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import Tensor
+
+__all__ = ["Totals", "Summary", "summarize", "VARIABLE_OPS", "OBJECT_GRAPH_KEY", "is_optimizer_slot"]
+
+VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
+OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+_SLOT = re.compile(
+    r"/(Adam|Adam_1|adam_m|adam_v|Momentum|RMSProp|RMSProp_1|Adagrad|Adadelta|Adadelta_1|Ftrl|Ftrl_1|AdamWeightDecay\w*|"
+    r"LAMB\w*|m|v)$|\.OPTIMIZER_SLOT/|/_optimizer/"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How much a set of tensors is."""
+
+    count: int = 0
+    parameters: int = 0
+    bytes: int = 0
+    dtypes: Mapping[str, int] = field(default_factory=dict)
+    """How many tensors each dtype has, most first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The facts about a model that the summary shows.
+
+    Attributes:
+        title: What kind of file it is, in words.
+        tensorflow_version: The release that wrote it, "" if the file does not say.
+        producer: The graph's producer version.
+        variables: The variables, from the checkpoint if there is one, else from the graph's nodes.
+        variables_from: "checkpoint", "graph" or "".
+        optimizer_slots: Those of the variables that only an optimizer needs.
+        constants: The values that lie in the graph itself.
+        node_count: Nodes of the graph.
+        function_nodes: Nodes inside functions.
+        ops: Ops of graph and functions, by count.
+        custom_ops: Ops that stock TensorFlow does not have.
+        frozen: Whether the graph has no variables at all.
+    """
+
+    title: str
+    tensorflow_version: str = ""
+    producer: int = 0
+    variables: Totals = Totals()
+    variables_from: str = ""
+    optimizer_slots: Totals = Totals()
+    constants: Totals = Totals()
+    node_count: int = 0
+    function_count: int = 0
+    function_nodes: int = 0
+    ops: Mapping[str, int] = field(default_factory=dict)
+    custom_ops: tuple[str, ...] = ()
+    assets: tuple[str, ...] = ()
+    frozen: bool = False
+
+
+def summarize(model: Model) -> Summary:
+    """The summary of the selected meta graph. Decodes node attributes of constants and variables, nothing else."""
+    in_checkpoint = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
+    slots = {name: tensor for name, tensor in in_checkpoint.items() if is_optimizer_slot(name)}
+    if not model.has_graph:
+        version = model.checkpoint.version if model.checkpoint else 2
+        title = f"checkpoint (V{version}) without a graph"
+        return Summary(
+            title,
+            variables=_total(in_checkpoint.values()),
+            variables_from="checkpoint",
+            optimizer_slots=_total(slots.values()),
+        )
+    graph = model.graph
+    bodies = [node for function in graph.library.values() for node in function.nodes]
+    variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLE_OPS]
+    variables = _total(in_checkpoint.values()) if in_checkpoint else _total_of_nodes(variable_nodes)
+    return Summary(
+        title=_title(model, frozen=not variable_nodes),
+        tensorflow_version=model.meta.info.tensorflow_version,
+        producer=graph.versions.producer,
+        variables=variables,
+        variables_from="checkpoint" if in_checkpoint else "graph" if variable_nodes else "",
+        optimizer_slots=_total(slots.values()),
+        constants=_constants(graph, bodies),
+        node_count=len(graph),
+        function_count=len(graph.library),
+        function_nodes=len(bodies),
+        ops=count_ops((*graph.nodes, *bodies)),
+        custom_ops=graph.custom_ops(),
+        assets=tuple(asset.filename for asset in model.meta.assets),
+        frozen=not variable_nodes,
+    )
+
+
+def is_optimizer_slot(name: str) -> bool:
+    """Whether a variable, by its name, belongs to an optimizer and not to the model."""
+    return _SLOT.search(name) is not None
+
+
+def _title(model: Model, *, frozen: bool) -> str:
+    if model.kind == "saved_model":
+        return "SavedModel"
+    if model.kind == "metagraph":
+        return "MetaGraph (.meta) with its checkpoint" if model.variables else "MetaGraph (.meta)"
+    return "frozen graph (GraphDef)" if frozen else "graph (GraphDef) without its variables' values"
+
+
+def _total(tensors: Iterable[Tensor]) -> Totals:
+    return _sum((tensor.dtype.base.name, tensor.shape.elements or 0, tensor.nbytes) for tensor in tensors)
+
+
+def _total_of_nodes(nodes: Iterable[Node]) -> Totals:
+    rows: list[tuple[str, int, int]] = []
+    for node in nodes:
+        dtype, shape = node.get("dtype"), node.get("shape")
+        elements = (shape.elements or 0) if isinstance(shape, Shape) else 0
+        rows.append(("?", elements, 0) if dtype is None else (dtype.name, elements, elements * dtype.itemsize))
+    return _sum(rows)
+
+
+def _constants(graph: Graph, bodies: list[Node]) -> Totals:
+    values = [node.get("value") for node in (*graph.nodes, *bodies) if node.op == "Const"]
+    return _total(value for value in values if value is not None)
+
+
+def _sum(rows: Iterable[tuple[str, int, int]]) -> Totals:
+    count = parameters = size = 0
+    dtypes: dict[str, int] = {}
+    for name, elements, nbytes in rows:
+        count += 1
+        parameters += elements
+        size += nbytes
+        dtypes[name] = dtypes.get(name, 0) + 1
+    return Totals(count, parameters, size, dict(sorted(dtypes.items(), key=lambda item: (-item[1], item[0]))))
