@@ -42,7 +42,9 @@ class RiegeliWriter:
             at += taken
         return begin
 
-    def records(self, records: Sequence[bytes], kind: int = 0, pack: Callable[[bytes], bytes] | None = None) -> list[int]:
+    def records(
+        self, records: Sequence[bytes], kind: int = 0, pack: Callable[[bytes], bytes] | None = None
+    ) -> list[int]:
         """Adds a simple chunk with records, compressed by `pack` under the type `kind`; returns their positions."""
         values = b"".join(records)
         data = simple_data(records, kind, pack)

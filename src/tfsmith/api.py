@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 from tfsmith.errors import OutputError, UsageError
 from tfsmith.formats.opener import open_bytes, open_model
-from tfsmith.formats.saver import graph_to_text, save_model
 from tfsmith.ir.model import Model
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.view.facts import (
@@ -98,6 +97,8 @@ def save(
         OutputError: It cannot be written there; what was there before is untouched.
         LimitError: A message would be over 2 GiB.
     """
+    from tfsmith.formats.saver import save_model  # looking at a model should not load what writes one
+
     target = Path(path)
     _refuse_own_files(model, target)
     save_model(model, target, format=format, shards=shards, force=force)
@@ -165,6 +166,8 @@ def _candidate_facts(found: Candidate) -> dict[str, Any]:
 
 def graph_text(model: Model) -> str:
     """The GraphDef of the selected meta graph as text, exactly as TensorFlow writes it. Reads the weights in it."""
+    from tfsmith.formats.saver import graph_to_text
+
     return graph_to_text(model.graph)
 
 

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.riegeli_files import BLOCK, BYTES, CONTENT, GRAPH, LIBRARY, Parts, split
+
 from tfsmith.errors import CorruptFileError, UnsupportedError
 from tfsmith.formats.chunked import is_chunked, plan_chunked, read_chunked
 from tfsmith.storage.source import from_bytes
@@ -191,7 +191,15 @@ def test_integer_keys_and_elements_of_lists() -> None:
     parts = Parts(encoded(model))
     path = (*LIBRARY, 1, (0,))
     field = parts.message.chunked_fields.add()
-    for number, kind in ((2, "field"), (0, "index"), (2, "field"), (2, "field"), (1, "field"), (0, "index"), (7, "field")):
+    for number, kind in (
+        (2, "field"),
+        (0, "index"),
+        (2, "field"),
+        (2, "field"),
+        (1, "field"),
+        (0, "index"),
+        (7, "field"),
+    ):
         setattr(field.field_tag.add(), kind, number)
     field.field_tag.add().map_key.ui32 = 3
     field.field_tag.add().field = 1
@@ -238,3 +246,12 @@ def test_compressed_chunks(several: bool) -> None:
     data = parts.file(ord("b"), brotli.compress)
     assert len(data) < 10_000
     assert merged(data) == model
+
+
+def test_walking_into_a_oneof_clears_the_others() -> None:
+    model = saved_model()
+    model.meta_graphs[0].graph_def.node[0].attr["value"].placeholder = "p"
+    parts = Parts(encoded(model))
+    parts.add(b"raw", (*GRAPH, 1, (0,), *CONTENT), BYTES)
+    model.meta_graphs[0].graph_def.node[0].attr["value"].tensor.tensor_content = b"raw"
+    assert merged(parts.file()) == model

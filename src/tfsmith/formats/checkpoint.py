@@ -1,4 +1,4 @@
-"""Checkpoints of either version: found by prefix or folder, opened, copied, written."""
+"""Checkpoints of either version: found by prefix or folder, and opened."""
 
 from __future__ import annotations
 
@@ -6,25 +6,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfsmith.errors import NotFoundInModelError, OutputError, UnreadableFileError
-from tfsmith.formats.bundle_writer import write_bundle
+from tfsmith.errors import NotFoundInModelError, UnreadableFileError
 from tfsmith.formats.checkpoint_state import read_checkpoint_state
-from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1
 from tfsmith.formats.tensorbundle import open_bundle
 from tfsmith.ir.model import Checkpoint
 from tfsmith.ir.tensor import Tensor
-from tfsmith.storage.output import AtomicFiles
-from tfsmith.storage.source import open_file
 
-__all__ = [
-    "open_checkpoint",
-    "copy_checkpoint",
-    "write_checkpoint",
-    "is_prefix",
-    "prefixes_in",
-    "latest_prefix",
-    "step_of",
-]
+__all__ = ["open_checkpoint", "index_of", "is_prefix", "prefixes_in", "latest_prefix", "step_of"]
 
 _STEP = re.compile(r"-(\d+)$")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
@@ -61,6 +49,8 @@ def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
     files = (prefix,) if prefix.is_file() else _v1_shards(prefix)
     if not files:
         raise UnreadableFileError("there is no checkpoint with this prefix", path=prefix, remedy="check the path")
+    from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1  # old and rare: loaded when needed
+
     return Checkpoint(prefix, 1, files, step_of(prefix)), open_checkpoint_v1(prefix)
 
 
@@ -113,23 +103,3 @@ def _only(folder: Path, there: list[Path]) -> Path:
     names = ", ".join(path.name for path in there) or "none"
     what = f"the folder has no `checkpoint` file that says which of its {len(there)} checkpoints is the latest"
     raise UnreadableFileError(what, path=folder, remedy=f"pass one by its prefix or by --step: {names}")
-
-
-def copy_checkpoint(checkpoint: Checkpoint, prefix: Path) -> None:
-    """Copies the files of a checkpoint to another prefix, byte for byte, all or none.
-
-    Raises:
-        OutputError: The files of V1 have no prefix of their own to be copied under, or the disk refuses.
-    """
-    if checkpoint.version != 2:
-        remedy = "tfsmith convert makes it a V2 checkpoint"
-        raise OutputError("a V1 checkpoint cannot be copied into a SavedModel", path=prefix, remedy=remedy)
-    with AtomicFiles() as files:
-        for path in checkpoint.files:
-            suffix = path.name[len(checkpoint.prefix.name) :]
-            files.open(prefix.with_name(prefix.name + suffix)).write_span(open_file(path))
-
-
-def write_checkpoint(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1) -> None:
-    """Writes a V2 checkpoint, all of its files or none. Streams; memory does not grow with the tensors."""
-    write_bundle(prefix, tensors, shards=shards)

@@ -96,9 +96,7 @@ class Draft:
             return
         self._open()
         for entry in _scan(record):
-            field = self._fields.get(entry.number)
-            merges = field is not None and field.label == "one" and is_message(field) and entry.number in self._where
-            if merges and entry.raw is not None and entry.raw.wire_type == BYTES:
+            if entry.number in self._where and self._merges_inside(entry):
                 self.child(entry.number).merge(entry.payload())
             else:
                 self._append(entry)
@@ -112,6 +110,7 @@ class Draft:
         field = self.field(number)
         if not is_message(field) or (field.label == "many") != (index is not None):
             raise self._misfit(f"field {field.name!r} is not a message that can be taken so")
+        self._clear_rivals(field)
         entry = self._entry(number, index)
         if isinstance(entry.changed, Draft):
             return entry.changed
@@ -167,10 +166,9 @@ class Draft:
         if index is not None:
             self._entry(number, index).changed = record
             return
-        self._open()
-        for entry in self._where.pop(number, ()):
-            entry.gone = True
-        self._new(number).changed = record  # last, so that it also wins over the others of its oneof
+        self._clear_rivals(field)
+        self._clear(number)
+        self._new(number).changed = record
 
     def plan(self) -> WritePlan:
         """The encoded message. Reads nothing."""
@@ -189,6 +187,26 @@ class Draft:
                 _add_pieces(part, entry.changed)
                 plan.add_field(entry.number, part)
         return plan
+
+    def _merges_inside(self, entry: _Entry) -> bool:
+        """Whether a second value merges into the first. Those of a oneof are left to whoever reads: the last wins."""
+        field = self._fields.get(entry.number)
+        if field is None or field.label != "one" or field.oneof is not None or not is_message(field):
+            return False
+        return entry.raw is not None and entry.raw.wire_type == BYTES
+
+    def _clear_rivals(self, field: Field) -> None:
+        """Setting one field of a oneof clears the others."""
+        if field.oneof is None:
+            return
+        for other in self._fields.values():
+            if other.oneof == field.oneof and other.number != field.number:
+                self._clear(other.number)
+
+    def _clear(self, number: int) -> None:
+        self._open()
+        for entry in self._where.pop(number, ()):
+            entry.gone = True
 
     def _open(self) -> None:
         if self._entries is not None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from tfsmith.errors import OutputError
-from tfsmith.formats.checkpoint import copy_checkpoint, write_checkpoint
+from tfsmith.formats.checkpoint_saver import copy_checkpoint, write_checkpoint
 from tfsmith.formats.checkpoint_state import write_checkpoint_state
 from tfsmith.formats.graphdef import check_size, plan_graph
 from tfsmith.formats.metagraph import plan_meta_graph
-from tfsmith.formats.savedmodel import save_saved_model
+from tfsmith.formats.savedmodel_saver import save_saved_model
 from tfsmith.formats.textfile import write_text_file
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model

@@ -7,6 +7,7 @@ than the shape, and then its last value repeats; an empty one means zeros. Half 
 
 from __future__ import annotations
 
+import struct
 from types import MappingProxyType
 from typing import Any
 
@@ -25,21 +26,22 @@ __all__ = ["tensor_from_message", "tensor_from_span", "plan_tensor", "shape_from
 
 _DTYPE, _SHAPE, _CONTENT = 1, 2, 4
 
-# dtype -> (field, numpy type of the list as protobuf gives it)
+# dtype -> (field of TensorProto, struct code of one value); all others are in int_val
 _LISTS = MappingProxyType(
     {
-        "float32": ("float_val", "<f4"),
-        "float64": ("double_val", "<f8"),
-        "int64": ("int64_val", "<i8"),
+        "float32": ("float_val", "f"),
+        "float64": ("double_val", "d"),
+        "int64": ("int64_val", "q"),
         "bool": ("bool_val", "?"),
-        "complex64": ("scomplex_val", "<f4"),
-        "complex128": ("dcomplex_val", "<f8"),
-        "uint32": ("uint32_val", "<u4"),
-        "uint64": ("uint64_val", "<u8"),
-        "float16": ("half_val", "<u2"),
-        "bfloat16": ("half_val", "<u2"),
+        "complex64": ("scomplex_val", "f"),
+        "complex128": ("dcomplex_val", "d"),
+        "uint32": ("uint32_val", "I"),
+        "uint64": ("uint64_val", "Q"),
+        "float16": ("half_val", "H"),
+        "bfloat16": ("half_val", "H"),
     }
 )
+_UNSIGNED = MappingProxyType({1: "B", 2: "H", 4: "I"})
 # Lists whose wire form is already the raw little-endian bytes: field number and the dtypes that use it so.
 _RAW_LISTS = MappingProxyType({5: "float32", 6: "float64", 9: "complex64", 12: "complex128"})
 # TensorFlow's Python packs these dtypes into tensor_content, and all others into lists.
@@ -115,20 +117,17 @@ def _static(shape: Shape, label: str, path: str | None) -> Shape:
 
 
 def _list_bytes(message: Any, kind: DType) -> bytes:
-    """The values of the list that the dtype names, as little-endian bytes."""
+    """The values of the list that the dtype names, as little-endian bytes; numpy is not needed for a few numbers."""
     if kind.name.startswith("float8"):
         return bytes(message.float8_val)
-    import numpy
-
-    field, wire_type = _LISTS.get(kind.name, ("int_val", ""))
+    field, code = _LISTS.get(kind.name, ("int_val", ""))
     values = getattr(message, field)
-    if wire_type:
-        return bytes(numpy.array(values, wire_type).tobytes())
-    target = kind.numpy()
-    integers = numpy.array(values, numpy.int64)
-    if target.kind in "iu":  # wraps like a C cast; anything wider was written by nobody
-        return bytes(integers.astype(target).tobytes())
-    return bytes(integers.astype(numpy.int8).astype(target).tobytes())  # int4 and its like
+    if not code:  # narrow integers are stored in wide ones; what does not fit wraps, as in TensorFlow
+        code, mask = _UNSIGNED[kind.itemsize], (1 << 8 * kind.itemsize) - 1
+        values = [value & mask for value in values]
+    elif code == "H":
+        values = [value & 0xFFFF for value in values]
+    return struct.pack(f"<{len(values)}{code}", *values)
 
 
 def plan_tensor(tensor: Tensor) -> WritePlan:
@@ -165,8 +164,9 @@ def _fill_list(message: Any, tensor: Tensor) -> None:
     if name.startswith("float8"):
         message.float8_val = array.tobytes()
         return
-    field, wire_type = _LISTS.get(name, ("int_val", ""))
-    if wire_type:
-        getattr(message, field).extend(numpy.frombuffer(array.tobytes(), wire_type).tolist())
+    field, code = _LISTS.get(name, ("int_val", ""))
+    if code:
+        data = array.tobytes()
+        getattr(message, field).extend(struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data))
     else:
         getattr(message, field).extend(array.astype(numpy.int64).tolist())

@@ -9,8 +9,6 @@ from tfsmith.storage.sink import AtomicFile
 from tfsmith.storage.source import from_bytes, open_file
 from tfsmith.storage.span import Span
 from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.text_reader import text_to_wire
-from tfsmith.wire.text_writer import write_text
 
 __all__ = ["read_text_file", "write_text_file"]
 
@@ -21,6 +19,8 @@ def read_text_file(path: Path, message: str) -> Span:
     Raises:
         CorruptFileError: It is not UTF-8, or not the text of such a message; the error has line and column.
     """
+    from tfsmith.wire.text_reader import text_to_wire  # most files are binary: loaded when needed
+
     data = open_file(path).tobytes()
     try:
         text = data.decode()
@@ -32,6 +32,8 @@ def read_text_file(path: Path, message: str) -> Span:
 
 def write_text_file(path: Path, message: str, plan: Span | WritePlan) -> None:
     """Writes a message as text, exactly as TensorFlow writes it, whole or not at all."""
+    from tfsmith.wire.text_writer import write_text
+
     span = plan if isinstance(plan, Span) else from_bytes(plan.tobytes())
     with AtomicFile(path) as sink:
         write_text(message, span, sink)

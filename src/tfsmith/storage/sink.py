@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -146,7 +145,7 @@ def temporary_sibling(path: Path) -> Path:
     parent = path.parent
     if not parent.is_dir():
         raise OutputError("the output's folder does not exist", path=parent, remedy="make it first, or check the path")
-    return parent / f".{path.name}.tfsmith-{secrets.token_hex(6)}"
+    return parent / f".{path.name}.tfsmith-{os.urandom(6).hex()}"
 
 
 def fsync_folder(path: Path) -> None:
