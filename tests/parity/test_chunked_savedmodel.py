@@ -165,12 +165,7 @@ def test_what_is_missing_is_made(tensorflow_merges: Merge, tmp_path: Path) -> No
     parts = Parts(model.SerializeToString())
     parts.add(b"raw", (*GRAPH, 1, (0,), *CONTENT), BYTES)
     parts.add(b"new", (*GRAPH, 1, (0,), 5, "other", 2), BYTES)
-    parts.add(
-        new(
-            "NodeDef",
-        ).SerializeToString(),
-        (*GRAPH, 1, (1,)),
-    )
+    parts.add(new("NodeDef").SerializeToString(), (*GRAPH, 1, (1,)))
     parts.add(b"root", (2, (1,), 2, 2, 1, (0,), 1, 1), BYTES)
     data = parts.file()
     expected = tensorflow_merges(data)

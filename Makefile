@@ -1,0 +1,55 @@
+# The two commands are `make demo` and `make test`; they need Python, make and a package index, nothing else.
+PYTHON ?= python3
+VENV := .venv
+DEMO := .venv-demo
+BIN := $(VENV)/bin
+SOURCES := pyproject.toml src/tfsmith/_version.py
+
+.PHONY: demo test check bench docs wheel clean help
+
+help:
+	@echo "make demo    a venv, tfsmith, and the whole story on a small BERT, without TensorFlow"
+	@echo "make test    a venv with everything that the tests need (the real TensorFlow too), and all tests"
+	@echo "make check   lint, types, unit tests: under a minute"
+	@echo "make bench   benchmarks against peers, time and peak memory"
+	@echo "make wheel   builds the wheel into dist/"
+
+$(DEMO)/.ready: $(SOURCES)
+	$(PYTHON) -m venv $(DEMO)
+	$(DEMO)/bin/python -m pip install --quiet --upgrade pip
+	$(DEMO)/bin/python -m pip install --quiet --editable .
+	@touch $@
+
+demo: $(DEMO)/.ready
+	$(DEMO)/bin/tfsmith demo
+
+$(VENV)/.check: $(SOURCES)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[check]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.check
+	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+check: $(VENV)/.check
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -m "not tensorflow" -n 2 tests
+
+test: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+
+bench: $(VENV)/.test
+	$(BIN)/python -m benchmarks
+
+wheel: $(VENV)/.check
+	$(BIN)/python -m build --quiet --outdir dist .
+
+clean:
+	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/.models
