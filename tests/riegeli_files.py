@@ -100,19 +100,27 @@ class Parts:
         return field.message
 
     def file(
-        self, kind: int = 0, pack: Callable[[bytes], bytes] | None = None, edit: Callable[[Any], None] | None = None
+        self,
+        kind: int = 0,
+        pack: Callable[[bytes], bytes] | None = None,
+        edit: Callable[[Any], None] | None = None,
+        together: bool = False,
     ) -> bytes:
-        """The `.cpb`; `edit` may change the metadata first."""
+        """The `.cpb`; `edit` may change the metadata first.
+
+        With `together`, all records share one Riegeli chunk, as small ones do. Its offset is then 64.
+        """
         writer = RiegeliWriter()
         metadata = new("ChunkMetadata")
         metadata.version.splitter_version = 1
         metadata.message.CopyFrom(self.message)
-        for type_, data in self.chunks:
-            (offset,) = writer.records([data], kind, pack)
+        for index, (type_, data) in enumerate(self.chunks):
+            offset = len(writer.data) + index if together else writer.records([data], kind, pack)[0]
             metadata.chunks.add(type=type_, size=len(data), offset=offset)
         if edit is not None:
             edit(metadata)
-        writer.records([metadata.SerializeToString(deterministic=True)], kind, pack)
+        last = metadata.SerializeToString(deterministic=True)
+        writer.records([*(data for _, data in self.chunks if together), last], kind, pack)
         return bytes(writer.data)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tfsmith.errors import OutputError, UsageError
 from tfsmith.formats.opener import open_bytes, open_model
 from tfsmith.ir.model import Model
+from tfsmith.ir.shape import Shape
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
+from tfsmith.passes.freeze import FreezeOptions, Frozen
+from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.view.facts import (
     collection_facts,
     function_facts,
@@ -26,6 +29,8 @@ from tfsmith.view.summary import Summary, summarize
 __all__ = [
     "load",
     "save",
+    "freeze",
+    "freeze_report",
     "summarize",
     "show_facts",
     "signature_facts",
@@ -35,6 +40,8 @@ __all__ = [
     "verify_checksums",
     "Candidate",
     "Format",
+    "FreezeOptions",
+    "Frozen",
     "Summary",
 ]
 
@@ -162,6 +169,58 @@ def _candidate_facts(found: Candidate) -> dict[str, Any]:
         "shape": shape_facts(found.shape),
         "reason": found.reason,
     }
+
+
+def freeze(
+    model: Model,
+    outputs: Sequence[str] = (),
+    *,
+    signature: str | None = None,
+    clear_devices: bool = False,
+    only: Sequence[str] = (),
+    excluded: Sequence[str] = (),
+    ema: bool = False,
+    batch_size: int | None = None,
+    input_shapes: Mapping[str, Sequence[int | None]] | None = None,
+    keep_init: bool = False,
+) -> Model:
+    """Turns variables into constants. Reads no value: saving the result streams them from the checkpoint.
+
+    Args:
+        model: A model with its checkpoint.
+        outputs: Names of the outputs; by default those of the signature, else the likely one if it is clear.
+        signature: Which signature.
+        clear_devices: Whether to drop the devices of all nodes.
+        only: Globs of variables to freeze; all others stay variables.
+        excluded: Globs of variables to leave as they are.
+        ema: Whether to take moving averages where the checkpoint has them.
+        batch_size: Fixes the first dimension of every placeholder.
+        input_shapes: New shapes of placeholders, by name.
+        keep_init: Whether to keep signatures' tables with what fills them, for saving as a SavedModel.
+
+    Returns:
+        The frozen model; `freeze_report` also tells what was done.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    options = FreezeOptions(
+        tuple(outputs),
+        signature,
+        clear_devices,
+        tuple(only),
+        tuple(excluded),
+        ema,
+        batch_size,
+        {name: Shape.of(dims) for name, dims in (input_shapes or {}).items()},
+        keep_init=keep_init,
+    )
+    return freeze_report(model, options).model
+
+
+def freeze_report(model: Model, options: FreezeOptions) -> Frozen:
+    """As `freeze`, and also says which variables were frozen, what the outputs are called, and what to beware of."""
+    return freeze_pass(model, options)
 
 
 def graph_text(model: Model) -> str:

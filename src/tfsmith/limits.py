@@ -11,6 +11,7 @@ from typing import Final
 __all__ = [
     "MAX_DEPTH",
     "MAX_FILLED_BYTES",
+    "MAX_INLINED_NODES",
     "MAX_PROTO_BYTES",
     "MAX_RANK",
     "MAX_SHARDS",
@@ -42,3 +43,6 @@ MAX_FILLED_BYTES: Final = 2**34
 
 MAX_STATE_FILE: Final = 2**20
 """The `checkpoint` state file is a few lines of text."""
+
+MAX_INLINED_NODES: Final = 5_000_000
+"""Functions that call functions can grow without bound when they are inlined; real models stay far below this."""

@@ -135,9 +135,10 @@ def test_splits_as_tensorflow_makes_them(
     pack = pytest.importorskip("brotli").compress if compressed else None
     parts = split(saved_model, **how)
     assert len(parts.chunks) > 2
-    data = parts.file(ord("b") if compressed else 0, pack)
-    assert ours(data, tmp_path) == saved_model
-    assert tensorflow_merges(data) == saved_model
+    for together in (False, True):
+        data = parts.file(ord("b") if compressed else 0, pack, together=together)
+        assert ours(data, tmp_path) == saved_model
+        assert tensorflow_merges(data) == saved_model
 
 
 def test_chunks_in_chunks(tensorflow_merges: Merge, saved_model: Any, tmp_path: Path) -> None:
@@ -171,6 +172,24 @@ def test_what_is_missing_is_made(tensorflow_merges: Merge, tmp_path: Path) -> No
     expected = tensorflow_merges(data)
     assert expected.meta_graphs[1].graph_def.library.function[0].signature.name == "root"
     assert ours(data, tmp_path) == expected
+
+
+def test_later_values_win(tensorflow_merges: Merge, tmp_path: Path) -> None:
+    """A oneof that changes its field, and a map's key that comes again, before something is put inside."""
+    model = new("SavedModel")
+    node = model.meta_graphs.add().graph_def.node.add(name="a", op="Const")
+    for name in ("value", "other"):
+        node.attr[name].tensor.dtype = 1
+    parts = Parts(model.SerializeToString())
+    value, again = new("AttrValue"), new("NodeDef")
+    value.placeholder = "p"
+    again.attr["value"].tensor.version_number = 3
+    parts.add(value.SerializeToString(), (*GRAPH, 1, (0,), 5, "other"))
+    parts.add(b"raw", (*GRAPH, 1, (0,), 5, "other", 8, 4), BYTES)
+    inner = parts.add(again.SerializeToString(), (*GRAPH, 1, (0,)))
+    parts.add(b"raw", CONTENT, BYTES, parent=inner)
+    data = parts.file()
+    assert ours(data, tmp_path) == tensorflow_merges(data)
 
 
 def test_repeated_merges(tensorflow_merges: Merge, saved_model: Any, tmp_path: Path) -> None:

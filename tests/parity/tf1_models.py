@@ -65,8 +65,6 @@ def _batch_norm(net: Any, depth: int) -> Any:
     beta = _variable("beta", [depth], v1.zeros_initializer())
     mean = _variable("moving_mean", [depth], v1.zeros_initializer(), trainable=False)
     variance = _variable("moving_variance", [depth], v1.ones_initializer(), trainable=False)
-    if not hasattr(gamma, "read_value") or v1.get_variable_scope().use_resource:
-        gamma, beta = gamma.read_value(), beta.read_value()
     return v1.nn.fused_batch_norm(net, gamma, beta, mean, variance, epsilon=1e-3, is_training=False)[0]
 
 
@@ -134,7 +132,7 @@ def _embed(config: BertConfig, input_ids: Any, segment_ids: Any) -> Any:
     table = _variable("word_embeddings", [config.vocab_size, config.hidden_size], _initializer())
     output = v1.gather(table, tf.reshape(ids, [-1]))
     shape = _shape_list(ids)
-    output = tf.reshape(output, shape[0:-1] + [shape[-1] * config.hidden_size])
+    output = tf.reshape(output, [*shape[0:-1], shape[-1] * config.hidden_size])
 
     batch, length, width = _shape_list(output)
     types = _variable("token_type_embeddings", [config.type_vocab_size, width], _initializer())

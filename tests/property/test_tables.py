@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -7,8 +8,8 @@ import numpy
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from tests.table_files import block, entry, raw_table, snappy_compress, table
+
 from tfsmith.errors import CorruptFileError
 from tfsmith.formats import ordered_code
 from tfsmith.formats.bundle_writer import write_bundle
@@ -27,7 +28,7 @@ INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 UINT64 = st.integers(0, (1 << 64) - 1)
 KEYS = st.one_of(st.binary(max_size=12), st.lists(st.sampled_from([b"a", b"layer/", b"\xff", b"\x00"])).map(b"".join))
 EXTENTS = st.lists(st.tuples(INT64, INT64), max_size=6).map(tuple)
-NAMES = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
+NAMES = st.text(st.characters(codec="utf-8"), max_size=20)
 
 
 @given(st.dictionaries(KEYS, st.binary(max_size=40)), st.integers(1, 400), st.integers(1, 20))
@@ -72,10 +73,8 @@ def test_snappy_round_trips(data: bytes) -> None:
 
 @given(st.binary(max_size=60))
 def test_snappy_of_any_bytes_does_no_harm(data: bytes) -> None:
-    try:
+    with contextlib.suppress(CorruptFileError):
         assert len(decompress(data)) <= 64 * len(data)
-    except CorruptFileError:
-        pass
 
 
 @given(UINT64, UINT64)

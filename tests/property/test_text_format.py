@@ -227,6 +227,56 @@ def test_both_ways_fail_together_or_agree(case: tuple[str, str]) -> None:
     assert ours == (None if parsed is None else parsed.SerializeToString(deterministic=True))
 
 
+FIELDS = (
+    ("NodeDef", "name"),
+    ("TensorProto", "tensor_content"),
+    ("TensorProto", "float_val"),
+    ("TensorProto", "double_val"),
+    ("TensorProto", "bool_val"),
+    ("TensorProto", "int_val"),
+    ("TensorProto", "int64_val"),
+    ("TensorProto", "uint32_val"),
+    ("TensorProto", "uint64_val"),
+    ("TensorProto", "dtype"),
+    ("BundleEntryProto", "crc32c"),
+    ("GraphDebugInfo.StackTrace", "frame_id"),
+    ("StructuredValue", "int64_value"),
+    ("SaverDef", "keep_checkpoint_every_n_hours"),
+)
+"""One field of each type of scalar."""
+
+DIGITS = st.text("0123456789.-+eExXfF_", max_size=8)
+LETTERS = st.sampled_from(
+    ['"', "'", "\\", "x", "0", "7", "n", "u", "U", "N", "{", "a", "é", "\u4e2d", " ", "#", "\ud800"]
+)
+QUOTED = st.lists(LETTERS, max_size=7).map("".join).flatmap(lambda body: st.sampled_from([f'"{body}"', f"'{body}'"]))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@given(st.sampled_from(FIELDS), VALUES | DIGITS | QUOTED | st.integers().map(str) | st.floats().map(str))
+@settings(max_examples=1500, deadline=None)
+def test_a_single_value_is_read_as_the_slow_path_reads_it(field: tuple[str, str], value: str) -> None:
+    message, name = field
+    text = f"{name}: {value}\n"
+    fast = read_printed(text, message)
+    if fast is not None:
+        assert slow_result(message, text) == canonical(message, fast)
+
+
+@given(st.lists(scalars("float")), st.lists(scalars("double")), st.lists(scalars("bytes") | st.binary()), st.text())
+@settings(max_examples=500, deadline=None)
+def test_values_print_as_protobuf_prints_them(
+    floats: list[float], doubles: list[float], strings: list[bytes], name: str
+) -> None:
+    node = new("NodeDef")
+    node.name = name
+    tensor = node.attr["value"].tensor
+    tensor.float_val.extend(floats)
+    tensor.double_val.extend(doubles)
+    tensor.string_val.extend(strings)
+    assert message_text(node) == text_format.MessageToString(node)
+
+
 @given(named_messages())
 @settings(max_examples=300, deadline=None)
 def test_a_message_prints_as_protobuf_prints_it(case: tuple[str, Any]) -> None:

@@ -56,7 +56,9 @@ def test_names_never_lead_out_of_the_folder(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path / "checkpoint")
 
 
-@pytest.mark.parametrize("text", ["", "x", 'model_checkpoint_path: "', "all_model_checkpoint_paths: 'a'", "a { b { c: 1 } }"])
+@pytest.mark.parametrize(
+    "text", ["", "x", 'model_checkpoint_path: "', "all_model_checkpoint_paths: 'a'", "a { b { c: 1 } }"]
+)
 def test_refuses_other_files(tmp_path: Path, text: str) -> None:
     (tmp_path / "checkpoint").write_text(text)
     with pytest.raises(CorruptFileError) as caught:

@@ -64,13 +64,15 @@ def encoded(message: Any) -> bytes:
     constant=st.integers(1, 300),
     run=st.none() | st.integers(1, 5),
     whole_graph=st.booleans(),
+    together=st.booleans(),
 )
 @settings(max_examples=60, deadline=None)
 def test_what_was_split_is_merged(
-    nodes: int, functions: int, content: int, constant: int, run: int | None, whole_graph: bool
+    nodes: int, functions: int, content: int, constant: int, run: int | None, whole_graph: bool, together: bool
 ) -> None:
     model = saved_model(nodes, functions, content)
-    assert merged(split(model, constant=constant, run=run, whole_graph=whole_graph).file()) == model
+    parts = split(model, constant=constant, run=run, whole_graph=whole_graph)
+    assert merged(parts.file(together=together)) == model
 
 
 def test_taking_constants_out_and_in_gives_the_same_bytes() -> None:
@@ -174,6 +176,32 @@ def test_a_value_replaces_the_others_of_its_oneof() -> None:
     assert merged(parts.file()).meta_graphs[0].graph_def.node[0].attr["value"].s == b"name"
 
 
+def test_a_later_value_of_a_oneof_has_cleared_the_first() -> None:
+    model = saved_model()
+    value = new("AttrValue")
+    value.placeholder = "p"
+    parts = Parts(encoded(model))
+    parts.add(encoded(value), (*GRAPH, 1, (1,), 5, "value"))
+    parts.add(b"raw", (*GRAPH, 1, (1,), *CONTENT), BYTES)
+    value.tensor.tensor_content = b"raw"  # and neither dtype nor shape
+    model.meta_graphs[0].graph_def.node[1].attr["value"].CopyFrom(value)
+    assert merged(parts.file()) == model
+
+
+def test_a_later_entry_of_a_map_is_the_one_to_walk_into() -> None:
+    model = saved_model()
+    path = (*GRAPH, 1, (1,))
+    node = new("NodeDef")
+    node.attr["value"].tensor.dtype = 3
+    parts = Parts(encoded(model))
+    for text in (b"first", b"second"):
+        inner = parts.add(encoded(node), path)
+        parts.add(text, CONTENT, BYTES, parent=inner)
+    node.attr["value"].tensor.tensor_content = b"second"
+    model.meta_graphs[0].graph_def.node[1].attr["value"].CopyFrom(node.attr["value"])
+    assert merged(parts.file()) == model
+
+
 def test_bytes_are_set_not_joined() -> None:
     """As TensorFlow's merger does, whatever the comment in chunk.proto says."""
     model = saved_model()
@@ -238,12 +266,13 @@ def test_an_error_says_where() -> None:
     assert "'node' has no element 77, only 6" in str(caught.value)
 
 
+@pytest.mark.parametrize("together", [False, True])
 @pytest.mark.parametrize("several", [False, True])
-def test_compressed_chunks(several: bool) -> None:
+def test_compressed_chunks(several: bool, together: bool) -> None:
     brotli = pytest.importorskip("brotli")
     model = saved_model(content=3 * BLOCK)
     parts = split(model, constant=1000, run=2 if several else None)
-    data = parts.file(ord("b"), brotli.compress)
+    data = parts.file(ord("b"), brotli.compress, together=together)
     assert len(data) < 10_000
     assert merged(data) == model
 

@@ -38,7 +38,9 @@ def test_signed_numbers(value: int, code: str) -> None:
     assert ordered_code.read_signed(bytes.fromhex(code)) == (value, len(code) // 2)
 
 
-@pytest.mark.parametrize(("value", "code"), [(b"", "0001"), (b"foo", "666f6f0001"), (b"\x00\x13\xff", "00ff13ff000001")])
+@pytest.mark.parametrize(
+    ("value", "code"), [(b"", "0001"), (b"foo", "666f6f0001"), (b"\x00\x13\xff", "00ff13ff000001")]
+)
 def test_strings(value: bytes, code: str) -> None:
     assert ordered_code.write_string(value).hex() == code
     assert ordered_code.read_string(bytes.fromhex(code)) == (value, len(code) // 2)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 import sys
 from collections.abc import Iterable
 
@@ -13,6 +14,7 @@ from tfsmith.formats.inflate import inflate
 from tfsmith.formats.riegeli import SIGNATURE, Record, RecordFile
 from tfsmith.storage.highwayhash import highwayhash64
 from tfsmith.storage.source import from_bytes
+from tfsmith.wire.plan import encode_varint
 
 # What google/highwayhash gives for bytes 0, 1, 2, ... under the key of bytes 0 to 31.
 KNOWN_HASHES = {
@@ -74,6 +76,26 @@ def test_reads_what_riegeli_compressed(name: str, package: str | None) -> None:
         pytest.importorskip(package)
     expected = [b"hello" * 20, b""] if name == "snappy" else [b"hello" * 20, b"", b"x" * 200_000, b"last"]
     assert contents(opened(SIGNATURE + bytes.fromhex(REAL[name]))) == expected
+
+
+@pytest.mark.parametrize("size", [1 << 20, 3_000_000, 1 << 22])
+@pytest.mark.parametrize("name", ["brotli", "zstd"])
+def test_large_compressed_records_come_out_whole(name: str, size: int) -> None:
+    if name == "zstd":
+        package = pytest.importorskip("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
+    else:
+        package = pytest.importorskip(name)
+    for record in (bytes(size), random.Random(size).randbytes(200_000) * (size // 200_000)):
+        packed = package.compress(record)
+        pieces = [packed[at : at + BLOCK] for at in range(0, len(packed), BLOCK)]
+        assert inflate(ord(name[0]), pieces, len(record), "some.cpb", 0) == record
+        assert inflate(ord(name[0]), [packed], len(record), "some.cpb", 0) == record
+        for wrong in ([*pieces[:-1], pieces[-1][:-1]], [*pieces, b"more"], pieces[1:]):
+            with pytest.raises(CorruptFileError):
+                inflate(ord(name[0]), wrong, len(record), "some.cpb", 0)
+        for claimed in (len(record) - 1, len(record) + 1, 0):
+            with pytest.raises(CorruptFileError):
+                inflate(ord(name[0]), pieces, claimed, "some.cpb", 0)
 
 
 @pytest.mark.parametrize(
@@ -162,15 +184,26 @@ def test_chunks_without_records_are_passed_over() -> None:
     assert file.last().join().tobytes() == b"two"
 
 
-def test_many_empty_records_make_a_chunk_long() -> None:
+@pytest.mark.parametrize(("claimed", "ends"), [(-1, -1), (0, 0), (1, 25), (24, 25), (25, 25), (26, 26)])
+def test_a_chunk_is_as_long_as_it_has_records(claimed: int, ends: int) -> None:
+    """So that each has a position; but a chunk ends neither in a block header nor right behind one."""
     writer = RiegeliWriter()
-    data = bytes((0,)) + b"\xd0\x86\x03" + bytes(50_000)
-    begin = writer.chunk("r", data, 50_000, 0)
-    packed = writer.chunk("r", simple_data([b"end"]), 1, 3)
-    assert packed - begin >= 50_000
+    count = BLOCK + claimed - len(writer.data)
+    data = simple_data([b""] * count, ord("s"), snappy_zeros)
+    assert len(data) < 4000
+    begin = writer.chunk("r", data, count, 0)
+    assert writer.records([b"end"]) == [BLOCK + ends]
     file = opened(writer.data)
-    assert file.record(begin + 49_999) == Record(())
-    assert file.record(packed).join().tobytes() == b"end"
+    assert file.record(begin + count - 1) == Record(())
+    assert file.last().join().tobytes() == b"end"
+
+
+def snappy_zeros(data: bytes) -> bytes:
+    """Zeros as Snappy packs them: one, and copies of it."""
+    assert not any(data)
+    lengths = [min(64, len(data) - at) for at in range(1, len(data), 64)]
+    first = b"\x00\x00" if data else b""
+    return encode_varint(len(data)) + first + b"".join(bytes((length - 1 << 2 | 2, 1, 0)) for length in lengths)
 
 
 def test_positions_between_records_are_refused() -> None:

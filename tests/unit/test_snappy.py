@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import pytest
-
 from tests.table_files import snappy_compress
+
 from tfsmith.errors import CorruptFileError
 from tfsmith.formats.snappy import decompress
 

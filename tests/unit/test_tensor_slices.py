@@ -26,7 +26,9 @@ def test_extents_go_through_the_proto() -> None:
         (((0, 4),), (4, 4), None),
     ],
 )
-def test_a_slice_must_lie_inside(extents: tuple[tuple[int, int], ...], dims: tuple[int, ...], result: Box | None) -> None:
+def test_a_slice_must_lie_inside(
+    extents: tuple[tuple[int, int], ...], dims: tuple[int, ...], result: Box | None
+) -> None:
     assert box(extents, dims) == result
 
 

@@ -5,9 +5,24 @@ from pathlib import Path
 
 import numpy
 import pytest
+from tests.table_files import (
+    GOLDEN_DATA,
+    GOLDEN_INDEX,
+    GOLDEN_VALUES,
+    bundle_entry,
+    header,
+    write_golden,
+    write_raw_bundle,
+)
 
-from tests.table_files import GOLDEN_DATA, GOLDEN_INDEX, GOLDEN_VALUES, bundle_entry, header, write_golden, write_raw_bundle
-from tfsmith.errors import ChecksumError, CorruptFileError, OutputError, UnreadableFileError, UnsupportedError, UsageError
+from tfsmith.errors import (
+    ChecksumError,
+    CorruptFileError,
+    OutputError,
+    UnreadableFileError,
+    UnsupportedError,
+    UsageError,
+)
 from tfsmith.formats.bundle_data import StoredSlices, StoredTensor
 from tfsmith.formats.bundle_writer import write_bundle
 from tfsmith.formats.tensorbundle import open_bundle
@@ -128,6 +143,26 @@ def test_shards_are_about_even(tmp_path: Path) -> None:
     assert max(sizes) - min(sizes) < 1000
 
 
+def test_more_shards_than_a_process_may_open(tmp_path: Path) -> None:
+    import resource
+
+    count = 400
+    entries = {}
+    for number in range(count):
+        entries[b"v%03d" % number] = bundle_entry(INT32, (), struct.pack("<i", number))
+        entries[b"v%03d" % number].shard_id = number
+    write_raw_bundle(tmp_path / "m", entries, [struct.pack("<i", number) for number in range(count)])
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (350, hard))
+    try:
+        bundle = open_bundle(tmp_path / "m")
+        bundle.verify()
+        values = [tensor.numpy() for tensor in bundle.values()]
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [int(value) for value in values] == list(range(count))
+
+
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
     write_golden(tmp_path / "m")
     write_bundle(tmp_path / "s", open_bundle(tmp_path / "m"), shards=3)
@@ -171,7 +206,7 @@ def test_a_data_file_of_another_step_is_told(tmp_path: Path) -> None:
     (tmp_path / "m.data-00000-of-00001").write_bytes(GOLDEN_DATA[:40])
     bundle = open_bundle(tmp_path / "m")
     assert bundle["layer/bias"].numpy().tolist() == [-1.0, 0.5, 2.0]
-    with pytest.raises(CorruptFileError, match="tensor 'step'.*ends at 40.*different steps"):
+    with pytest.raises(CorruptFileError, match=r"tensor 'step'.*ends at 40.*different steps"):
         bundle["step"].numpy()
 
 

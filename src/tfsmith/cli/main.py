@@ -17,6 +17,7 @@ __all__ = ["main", "VERBS"]
 VERBS = MappingProxyType(
     {
         "show": "what is inside a model",
+        "freeze": "turns variables into constants: one self-contained graph",
         "demo": "the whole story on a small BERT made on the spot",
     }
 )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BundleEntry", "DataFiles", "StoredTensor", "StoredSlices", "data_file"]
 
+_MOST_OPEN = 128
 _OTHER_STEP = "the .index and the .data files seem to come from different steps; fetch the whole set again"
 
 
@@ -46,7 +47,10 @@ class BundleEntry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DataFiles:
-    """The data files of one checkpoint. Each is opened when its first value is wanted, and mapped once."""
+    """The data files of one checkpoint. Each is opened when its first value is wanted, and mapped once.
+
+    Of very many files, those opened first are let go again: a process may have only so many.
+    """
 
     prefix: Path
     count: int
@@ -61,6 +65,8 @@ class DataFiles:
         """
         found = self._open.get(shard)
         if found is None:
+            if len(self._open) >= _MOST_OPEN:
+                del self._open[next(iter(self._open))]
             found = self._open[shard] = self._open_file(shard)
         return found
 
@@ -173,12 +179,17 @@ class StoredTensor(TensorBase):
         require_numpy_rank(self.shape, path=self.path, where=self.label)
         span = self.stored()
         tensor = SpanTensor(self.dtype, self.shape, span, self.entry.masked_crc, self.label)
+        array: NDArray[Any]
         if self.is_verbatim:
-            return tensor.numpy()
-        tensor.verify()
-        swapped: NDArray[Any] = self._swapped(span.view()).view(self.dtype.numpy()).reshape(self.shape.dims or ())
-        swapped.flags.writeable = False
-        return swapped
+            array = tensor.numpy()
+            if self.files.count <= _MOST_OPEN:
+                return array
+            array = array.copy()  # a view would keep its file open
+        else:
+            tensor.verify()
+            array = self._swapped(span.view()).view(self.dtype.numpy()).reshape(self.shape.dims or ())
+        array.flags.writeable = False
+        return array
 
     def parts(self) -> Iterator[bytes | Span]:
         """The span itself, or swapped copies of it in pieces. Strings come one after the other, without lengths."""

@@ -196,12 +196,17 @@ class Draft:
         return entry.raw is not None and entry.raw.wire_type == BYTES
 
     def _clear_rivals(self, field: Field) -> None:
-        """Setting one field of a oneof clears the others."""
+        """Setting one field of a oneof clears the others, as a later one of them has cleared this one before."""
         if field.oneof is None:
             return
-        for other in self._fields.values():
-            if other.oneof == field.oneof and other.number != field.number:
-                self._clear(other.number)
+        self._open()
+        numbers = {other.number for other in self._fields.values() if other.oneof == field.oneof}
+        live = (entry for entry in reversed(self._entries or ()) if entry.number in numbers and not entry.gone)
+        last = next(live, None)
+        if last is not None and last.number == field.number:
+            numbers.remove(field.number)
+        for number in numbers:
+            self._clear(number)
 
     def _clear(self, number: int) -> None:
         self._open()

@@ -94,6 +94,8 @@ def _brotli(pieces: Iterable[bytes | memoryview]) -> Iterator[bytes]:
             yield decoder.process(piece, output_buffer_limit=_STEP)
             while not decoder.can_accept_more_data():
                 yield decoder.process(b"", output_buffer_limit=_STEP)
+        while not decoder.is_finished() and (rest := decoder.process(b"", output_buffer_limit=_STEP)):
+            yield rest  # it can accept more, and still hold back output of what it has
     except brotli.error as error:
         raise _Damaged("Brotli refuses them") from error
     if not decoder.is_finished():

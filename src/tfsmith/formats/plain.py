@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tfsmith.errors import TfsmithError
+from tfsmith.formats.tensorproto import tensor_from_message
+
 __all__ = ["to_plain"]
 
 
 def to_plain(message: Any) -> dict[str, Any]:
-    """A message as a dict. Enums become their names; maps become dicts with sorted keys."""
+    """A message as a dict. Enums become their names; maps become dicts with sorted keys; tensors become `Tensor`s."""
     return {field.name: _plain(field, value) for field, value in message.ListFields()}
 
 
@@ -23,8 +26,16 @@ def _plain(field: Any, value: Any) -> Any:
 
 def _one(field: Any, value: Any) -> Any:
     if field.message_type is not None:
-        return to_plain(value)
+        return _tensor(value) if field.message_type.name == "TensorProto" else to_plain(value)
     if field.enum_type is not None:
         known = field.enum_type.values_by_number.get(value)
         return value if known is None else known.name
     return value
+
+
+def _tensor(message: Any) -> Any:
+    """A tensor inside a message is a few numbers, such as the bounds of a spec. A damaged one stays plain data."""
+    try:
+        return tensor_from_message(message, "a tensor value")
+    except TfsmithError:
+        return to_plain(message)

@@ -18,7 +18,7 @@ from tfsmith.formats.ordered_code import encode_slice_key, is_slice_key
 from tfsmith.formats.sstable import Table
 from tfsmith.formats.stored_shape import read_shape
 from tfsmith.formats.string_values import ByteOrder
-from tfsmith.formats.tensor_slices import Extents, box, extents_of, find_flaw
+from tfsmith.formats.tensor_slices import Box, Extents, box, extents_of, find_flaw
 from tfsmith.ir.dtype import dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Piece, Tensor
@@ -163,23 +163,29 @@ class Bundle(Mapping[str, Tensor]):
         entry = self._entry(key, name)
         if not entry.slices:
             return StoredTensor(name, entry, self._files)
+        boxes = self._boxes(entry, name)
         pieces: list[Piece] = []
-        boxes = []
+        for extents, (starts, sizes) in zip(entry.slices, boxes, strict=True):
+            part = self._slice_entry(name, extents)
+            if part.dtype != entry.dtype or part.shape.dims != sizes:
+                what = f"the slice {_spell(extents)} is {part.dtype} {part.shape}, not {entry.dtype} {Shape(sizes)}"
+                raise self._damaged(what, name)
+            pieces.append(Piece(starts, StoredTensor(name, part, self._files)))
+        return StoredSlices(entry.dtype, entry.shape, tuple(pieces), name, entry.slices)
+
+    def _boxes(self, entry: BundleEntry, name: str) -> list[Box]:
+        """Where the slices of a partitioned variable lie; they must cover it exactly once."""
         dims = entry.shape.dims or ()
+        boxes = []
         for extents in entry.slices:
             found = box(extents, dims)
             if found is None:
                 raise self._damaged(f"the slice {_spell(extents)} does not lie inside of {entry.shape}", name)
-            part = self._slice_entry(name, extents)
-            if part.dtype != entry.dtype or part.shape.dims != found[1]:
-                what = f"the slice {_spell(extents)} is {part.dtype} {part.shape}, not {entry.dtype} {Shape(found[1])}"
-                raise self._damaged(what, name)
             boxes.append(found)
-            pieces.append(Piece(found[0], StoredTensor(name, part, self._files)))
-        flaw = find_flaw(boxes, dims)
+        flaw = "they overlap" if len(set(entry.slices)) < len(entry.slices) else find_flaw(boxes, dims)
         if flaw is not None:
             raise self._damaged(f"its slices do not cover it: {flaw}", name)
-        return StoredSlices(entry.dtype, entry.shape, tuple(pieces), name, entry.slices)
+        return boxes
 
     def _slice_entry(self, name: str, extents: Extents) -> BundleEntry:
         try:

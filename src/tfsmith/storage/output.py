@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from tfsmith.errors import OutputError
-from tfsmith.storage.sink import FileSink, explained, fsync_folder, temporary_sibling
+from tfsmith.storage.sink import FileSink, explained, fsync_folder, open_beside, temporary_sibling
 
 __all__ = ["AtomicFolder", "AtomicFiles"]
 
@@ -79,9 +80,7 @@ class AtomicFiles:
     def open(self, path: str | os.PathLike[str]) -> FileSink:
         """A new file of the set."""
         target = Path(path)
-        if target.is_dir():
-            raise OutputError("the output is an existing folder", path=target, remedy="pass the name of a file")
-        sink = FileSink(temporary_sibling(target))
+        sink = open_beside(target)
         self._open.append((sink, target))
         return sink
 
@@ -101,8 +100,40 @@ class AtomicFiles:
     def _commit(self) -> None:
         for sink, _ in self._open:
             sink.close(sync=True)
-        for sink, target in self._open:
-            with explained(target):
-                sink.path.replace(target)
+        moved: list[tuple[Path, Path | None]] = []
+        try:
+            for sink, target in self._open:
+                with explained(target):
+                    moved.append((target, _second_name(target)))
+                    sink.path.replace(target)
+        except BaseException:
+            for target, old in reversed(moved):
+                _restore(target, old)
+            raise
+        for _, old in moved:
+            if old is not None:
+                with suppress(OSError):
+                    old.unlink()
         for parent in {target.parent for _, target in self._open}:
             fsync_folder(parent)
+
+
+def _second_name(path: Path) -> Path | None:
+    """Another name for what has this one now, so that it can come back; None if nothing has it."""
+    if not os.path.lexists(path):
+        return None
+    name = temporary_sibling(path)
+    try:
+        os.link(path, name, follow_symlinks=False)
+    except OSError:  # a file system without links
+        path.rename(name)
+    return name
+
+
+def _restore(path: Path, old: Path | None) -> None:
+    with suppress(OSError):
+        if old is None:
+            path.unlink(missing_ok=True)
+        else:
+            old.replace(path)
+            old.unlink(missing_ok=True)  # a move does nothing where both names are of one file

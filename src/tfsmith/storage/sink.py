@@ -13,7 +13,7 @@ from typing import Protocol
 from tfsmith.errors import OutputError
 from tfsmith.storage.span import Span
 
-__all__ = ["Sink", "FileSink", "AtomicFile", "fsync_folder", "temporary_sibling", "write_atomically"]
+__all__ = ["Sink", "FileSink", "AtomicFile", "fsync_folder", "open_beside", "temporary_sibling", "write_atomically"]
 
 
 class Sink(Protocol):
@@ -29,16 +29,22 @@ class Sink(Protocol):
 
 
 class FileSink:
-    """A new file that takes bytes and spans in order. Small writes are gathered, spans are copied in the kernel."""
+    """A new file that takes bytes and spans in order. Small writes are gathered, spans are copied in the kernel.
+
+    Args:
+        path: The file to make.
+        title: What to call it in errors, if not by its path: the name that it is to have in the end.
+    """
 
     _GATHER = 1 << 18
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, title: Path | None = None) -> None:
         self.path = path
+        self._title = path if title is None else title
         self._pending: list[bytes] = []
         self._pending_size = 0
         self._written = 0
-        with explained(path):
+        with explained(self._title):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
 
     def tell(self) -> int:
@@ -59,7 +65,7 @@ class FileSink:
             self.write(span.tobytes())
             return
         self._flush()
-        with explained(self.path):
+        with explained(self._title):
             copied = _copy_in_kernel(descriptor, self._fd, span.start, len(span))
         self._written += copied
         if copied < len(span):
@@ -71,7 +77,7 @@ class FileSink:
         try:
             self._flush()
             if sync:
-                with explained(self.path):
+                with explained(self._title):
                     os.fsync(self._fd)
         finally:
             self._release()
@@ -91,7 +97,7 @@ class FileSink:
     def _flush(self) -> None:
         data = memoryview(b"".join(self._pending))
         self._pending, self._pending_size = [], 0
-        with explained(self.path):
+        with explained(self._title):
             while data:
                 count = os.write(self._fd, data)
                 self._written += count
@@ -109,9 +115,7 @@ class AtomicFile:
         self.path = Path(path)
 
     def __enter__(self) -> FileSink:
-        if self.path.is_dir():
-            raise OutputError("the output is an existing folder", path=self.path, remedy="pass the name of a file")
-        self._sink = FileSink(temporary_sibling(self.path))
+        self._sink = open_beside(self.path)
         return self._sink
 
     def __exit__(
@@ -136,6 +140,19 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
         sink.write(data)
 
 
+def open_beside(target: Path) -> FileSink:
+    """A temporary sibling of `target`, open, to be moved to that name when it is whole.
+
+    Raises:
+        OutputError: Something that is no file has the name, or there is no folder for it.
+    """
+    if target.is_dir():
+        raise OutputError("the output is an existing folder", path=target, remedy="pass the name of a file")
+    if target.exists() and not target.is_file():  # such as /dev/null, which must not be replaced by a file
+        raise OutputError("the output exists and is no file", path=target, remedy="pass the name of a file")
+    return FileSink(temporary_sibling(target), target)
+
+
 def temporary_sibling(path: Path) -> Path:
     """A name beside `path` that nothing has; the parent must exist.
 
@@ -145,7 +162,7 @@ def temporary_sibling(path: Path) -> Path:
     parent = path.parent
     if not parent.is_dir():
         raise OutputError("the output's folder does not exist", path=parent, remedy="make it first, or check the path")
-    return parent / f".{path.name}.tfsmith-{os.urandom(6).hex()}"
+    return parent / f".{path.name[:32]}.tfsmith-{os.urandom(6).hex()}"  # cut, for a name may be as long as is allowed
 
 
 def fsync_folder(path: Path) -> None:

@@ -44,8 +44,9 @@ class FileSource:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
+        flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # never wait for a named pipe
         try:
-            self._fd = os.open(self.name, os.O_RDONLY | getattr(os, "O_CLOEXEC", 0))
+            self._fd = os.open(self.name, flags)
         except OSError as error:
             raise UnreadableFileError(_reason(error), path=self.name, remedy=_remedy(error)) from error
         weakref.finalize(self, os.close, self._fd)

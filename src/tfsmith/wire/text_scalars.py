@@ -56,7 +56,7 @@ def _float_encoder(form: str) -> Callable[[str], bytes]:
     pack = struct.Struct(form).pack
 
     def encode(value: str) -> bytes:
-        if _FLOAT.fullmatch(value) is None or value == "-nan":
+        if _FLOAT.fullmatch(value) is None:
             raise Unusual
         try:
             return pack(float(value))

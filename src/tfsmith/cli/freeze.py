@@ -1,0 +1,90 @@
+"""`tfsmith freeze MODEL -o OUT`: variables become constants."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from tfsmith import api
+from tfsmith.cli.common import DONE, emit
+from tfsmith.errors import UsageError
+from tfsmith.ir.shape import Shape
+
+__all__ = ["add_arguments", "work"]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of the verb."""
+    parser.add_argument(
+        "model", metavar="MODEL", help="SavedModel folder, .meta, GraphDef, checkpoint prefix or folder"
+    )
+    parser.add_argument("-o", "--output", metavar="OUT", required=True, help="the file (or SavedModel folder) to write")
+    parser.add_argument("--checkpoint", metavar="PREFIX", help="the checkpoint of a graph that has none beside it")
+    parser.add_argument("--step", type=int, metavar="N", help="which checkpoint of a folder (the latest by default)")
+    parser.add_argument("--outputs", metavar="A,B", help="names of the outputs, joined by commas")
+    parser.add_argument("--signature", metavar="K", help="take the outputs of this signature")
+    parser.add_argument("--tag-set", metavar="T", help="which meta graph of a SavedModel, as tags joined by commas")
+    parser.add_argument("--clear-devices", action="store_true", help="drop the devices of all nodes")
+    parser.add_argument("--only", metavar="GLOB", action="append", default=[], help="freeze only these variables")
+    parser.add_argument(
+        "--except", metavar="GLOB", action="append", default=[], dest="excluded", help="leave these variables"
+    )
+    parser.add_argument("--ema", action="store_true", help="take .../ExponentialMovingAverage where it exists")
+    parser.add_argument("--batch-size", type=int, metavar="N", help="fix the first dimension of every placeholder")
+    parser.add_argument(
+        "--input-shape", metavar="NAME=1,128", action="append", default=[], help="fix a placeholder's shape"
+    )
+    parser.add_argument(
+        "--as", dest="format", choices=("pb", "pbtxt", "saved_model"), help="what to write (pb by default)"
+    )
+    parser.add_argument("--force", action="store_true", help="replace an existing SavedModel folder")
+    parser.add_argument("--json", action="store_true", help="say what was done as JSON")
+
+
+def work(arguments: argparse.Namespace) -> int:
+    """Runs the verb."""
+    tags = None if arguments.tag_set is None else [tag for tag in arguments.tag_set.split(",") if tag]
+    model = api.load(arguments.model, tags=tags, checkpoint=arguments.checkpoint, step=arguments.step)
+    options = api.FreezeOptions(
+        outputs=tuple(name.strip() for name in (arguments.outputs or "").split(",") if name.strip()),
+        signature=arguments.signature,
+        clear_devices=arguments.clear_devices,
+        only=tuple(arguments.only),
+        excluded=tuple(arguments.excluded),
+        ema=arguments.ema,
+        batch_size=arguments.batch_size,
+        input_shapes=dict(_shape(text) for text in arguments.input_shape),
+        keep_init=arguments.format == "saved_model",
+    )
+    frozen = api.freeze_report(model, options)
+    result = replace(frozen.model, kind="saved_model") if arguments.format == "saved_model" else frozen.model
+    api.save(result, arguments.output, format=arguments.format or None, force=arguments.force)
+    _tell(arguments, frozen)
+    return DONE
+
+
+def _shape(text: str) -> tuple[str, Shape]:
+    name, equals, dims = text.rpartition("=")
+    words = [word.strip() for word in dims.split(",") if word.strip()]
+    if not equals or not all(word.lstrip("-").isdecimal() or word == "?" for word in words):
+        raise UsageError(f"--input-shape {text!r} is not understood", remedy="write NAME=1,128 (? for unknown)")
+    return name, Shape(tuple(-1 if word == "?" else int(word) for word in words))
+
+
+def _tell(arguments: argparse.Namespace, frozen: api.Frozen) -> None:
+    for note in frozen.notes:
+        sys.stderr.write(f"warning: {note}\n")
+    if arguments.json:
+        facts = {
+            "output": str(Path(arguments.output)),
+            "converted": dict(frozen.converted),
+            "outputs": dict(frozen.outputs),
+            "warnings": [str(note) for note in frozen.notes],
+        }
+        emit(json.dumps(facts, indent=2) + "\n")
+        return
+    emit(f"Converted {len(frozen.converted)} variables to const ops.\n")
+    emit("".join(f"output {key}: {tensor}\n" for key, tensor in frozen.outputs.items()))

@@ -1,0 +1,89 @@
+"""`python -m tfsmith.compat.saved_model_cli show ...`: what TensorFlow's `saved_model_cli show` prints."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from tfsmith.api import load
+from tfsmith.cli.common import BAD, DONE, emit, run
+from tfsmith.errors import WrongFileError
+from tfsmith.ir.model import Model
+from tfsmith.view.signature_text import (
+    all_text,
+    find_meta_graph,
+    ops_text,
+    signature_keys_text,
+    signature_text,
+    tag_sets_text,
+)
+
+__all__ = ["main"]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Bad usage is one line with a remedy, and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        sys.stderr.write(f"error: {message}; `{self.prog} --help` lists what it takes\n")
+        raise SystemExit(BAD)
+
+
+def _parser() -> _Parser:
+    """The flags of the original, which takes them before the word `show` and after it."""
+    parser = _Parser(
+        prog="saved_model_cli", description="saved_model_cli show, without TensorFlow.", allow_abbrev=False
+    )
+    parser.add_argument("-v", "--version", action="version", version="0.1.0")
+    commands = parser.add_subparsers(dest="command", metavar="show", required=True, parser_class=_Parser)
+    show = commands.add_parser("show", description="Shows what is in a SavedModel.", allow_abbrev=False)
+    for target, default in ((parser, None), (show, argparse.SUPPRESS)):
+        target.add_argument("--dir", default=default, help="directory containing the SavedModel")
+        target.add_argument("--tag_set", default=default, help="comma-separated tags of one MetaGraph")
+        target.add_argument("--signature_def", default=default, help="key of one SignatureDef; needs --tag_set")
+        for name, what in (("all", "everything"), ("list_ops", "the ops of the MetaGraph; needs --tag_set")):
+            target.add_argument(f"--{name}", action="store_true", default=default, help=f"show {what}")
+            target.add_argument(f"--no{name}", action="store_false", dest=name, default=default, help=argparse.SUPPRESS)
+    return parser
+
+
+def _show(flags: argparse.Namespace) -> int:
+    model = load(flags.dir)
+    if model.kind != "saved_model":
+        remedy = "pass a folder with saved_model.pb; `tfsmith show` takes every kind of model"
+        raise WrongFileError("this is no SavedModel", path=flags.dir, remedy=remedy)
+    if flags.all:
+        emit(all_text(model))
+    elif flags.tag_set is None:
+        if flags.list_ops:
+            emit("--list_ops must be paired with a tag-set or with --all.\n")
+        emit(tag_sets_text(model))
+    else:
+        _show_meta_graph(model, flags)
+    return DONE
+
+
+def _show_meta_graph(model: Model, flags: argparse.Namespace) -> None:
+    tags = [tag.strip() for tag in flags.tag_set.split(",")]
+    meta = find_meta_graph(model, [tag for tag in tags if tag])
+    if flags.list_ops:
+        emit(ops_text(meta))
+    emit(signature_keys_text(meta) if flags.signature_def is None else signature_text(meta, flags.signature_def))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the tool and gives the exit code."""
+    parser = _parser()
+    try:
+        flags = parser.parse_args(argv)
+        if flags.dir is None:
+            parser.error("the flag --dir is missing")
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else BAD
+    return run(lambda: _show(flags))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,351 @@
+"""Turns variables into constants and everything that reads them into plain tensor ops, in graphs and in functions.
+
+What follows a variable is found by its edges: an op that reads it (ReadVariableOp, ResourceGather) becomes one that
+takes a tensor; an op that hands it on (Switch, Enter, Identity) changes its type and the walk goes on behind it; an op
+that calls functions (If, While, Case, PartitionedCall) gets copies of them in which the argument is a tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from tfsmith.errors import UnsupportedError
+from tfsmith.ir.attr import Func
+from tfsmith.ir.body import Body, Use
+from tfsmith.ir.dtype import DType, dtype_named
+from tfsmith.ir.function import Function, FunctionParts
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.node import Node
+from tfsmith.ir.opdef import ArgDef, OpDef
+from tfsmith.ir.part import Part
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import ArrayTensor, Tensor
+
+__all__ = ["Value", "Conversion", "convert_variables"]
+
+# Ops that hand a variable on, with the form that they take for a tensor.
+_HANDS_ON = MappingProxyType(
+    {name: name for name in ("Enter", "Exit", "Identity", "NextIteration", "Switch", "_SwitchN")}
+    | {f"Ref{name}": name for name in ("Enter", "Exit", "Identity", "NextIteration", "Switch", "Merge", "Select")}
+)
+# Function callers: where the inputs that go to functions begin, the attribute with their types, those with functions.
+_CALLERS: Mapping[str, tuple[int, str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "If": (1, "Tin", ("then_branch", "else_branch")),
+        "StatelessIf": (1, "Tin", ("then_branch", "else_branch")),
+        "Case": (1, "Tin", ("branches",)),
+        "StatelessCase": (1, "Tin", ("branches",)),
+        "While": (0, "T", ("body", "cond")),
+        "StatelessWhile": (0, "T", ("body", "cond")),
+        "PartitionedCall": (0, "Tin", ("f",)),
+        "StatefulPartitionedCall": (0, "Tin", ("f",)),
+    }
+)
+# What is left of an assignment when its variable is a constant: the value that it would have stored.
+_REF_ASSIGNMENTS = MappingProxyType({"AssignSub": "Sub", "AssignAdd": "Add"})
+_DROPPED = frozenset(
+    {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "DestroyResourceOp", "DisableCopyOnRead"}
+)
+_RESOURCE = dtype_named("resource")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What a variable became: the type and shape of its tensor."""
+
+    dtype: DType
+    shape: Shape
+
+
+@dataclass(slots=True)
+class Conversion:
+    """What a conversion did; filled while it runs.
+
+    Attributes:
+        graph: The graph without those variables.
+        dropped: Nodes that only changed a variable, and are gone.
+        rewritten: Reference assignments that became plain arithmetic.
+    """
+
+    graph: Graph
+    dropped: list[str] = field(default_factory=list)
+    rewritten: list[str] = field(default_factory=list)
+
+
+def convert_variables(graph: Graph, values: Mapping[str, Tensor]) -> Conversion:
+    """Replaces variables by constants.
+
+    Args:
+        graph: The graph.
+        values: For each variable's node, by name, its value. Values are not read.
+
+    Raises:
+        UnsupportedError: Something uses a variable in a way that no constant can serve.
+    """
+    library = _Library(graph)
+    changes: dict[str, Node] = {}
+    for name, tensor in values.items():
+        changes[name] = Node(name, "Const", (), {"dtype": graph[name].get("dtype", tensor.dtype), "value": tensor})
+    start = {name: Value(tensor.dtype, tensor.shape) for name, tensor in values.items()}
+    by_reference = {name for name in values if graph[name].op != "VarHandleOp"}
+    work = _Work(graph, changes, library)
+    work.follow(start, by_reference)
+    nodes = [changes.get(node.name, node) for node in graph if node.name not in work.dropped]
+    if work.dropped:
+        nodes = [_without_controls(node, work.dropped) for node in nodes]
+    nodes += work.added
+    functions = dict(graph.library) | library.made
+    result = graph.replace(
+        nodes=tuple(nodes), library=graph.library.replace(functions) if library.made else graph.library
+    )
+    return Conversion(result, sorted(work.dropped), work.rewritten)
+
+
+class _Work:
+    """One body under conversion."""
+
+    def __init__(self, body: Body, changes: dict[str, Node], library: _Library) -> None:
+        self._body = body
+        self._library = library
+        self.changes = changes
+        self.added: list[Node] = []
+        self.dropped: set[str] = set()
+        self.rewritten: list[str] = []
+        self.renamed_outputs: dict[str, str] = {}
+        """In functions: for a node whose op changed, the new name of its output."""
+
+    def follow(self, start: Mapping[str, Value], by_reference: set[str]) -> None:
+        """Converts everything that takes these nodes or arguments."""
+        todo = [(name, value, name in by_reference) for name, value in start.items()]
+        seen = set(start)
+        while todo:
+            name, value, is_ref = todo.pop()
+            for use in self._body.uses.get(name, ()):
+                if use.output < 0:
+                    continue
+                if self._convert_use(use, value, is_ref) and use.node.name not in seen:
+                    seen.add(use.node.name)
+                    todo.append((use.node.name, value, is_ref))
+
+    def _convert_use(self, use: Use, value: Value, is_ref: bool) -> bool:
+        """Converts one user of a variable; says whether the variable goes on behind it."""
+        node = self.changes.get(use.node.name, use.node)
+        op = use.node.op
+        if op in _CALLERS:
+            self.changes[node.name] = self._library.converted_call(node, use.input, value, self._body.title)
+            return False
+        if op in _HANDS_ON and use.input == 0:
+            self.changes[node.name] = _with_type(node, _HANDS_ON[op], value.dtype)
+            return True
+        if op == "Merge" and node.get("T") == _RESOURCE:
+            self.changes[node.name] = _with_type(node, "Merge", value.dtype)
+            return True
+        convert = _READERS.get(op)
+        if convert is not None and use.input == 0:
+            self.changes[node.name] = convert(self, use.node, value)
+            return False
+        if is_ref:
+            return self._convert_reference(use, node)
+        if op in _DROPPED and isinstance(self._body, Graph):
+            self.dropped.add(node.name)
+            return False
+        raise UnsupportedError(
+            f"op {op} takes a variable in a way that no constant can serve",
+            where=f"{self._body.title}, node {node.name!r}",
+            remedy="choose outputs that do not train or change the model, or leave the variable out (--except)",
+        )
+
+    def _convert_reference(self, use: Use, node: Node) -> bool:
+        """A TF1 reference is taken by any op; only those that would write to it must change."""
+        op = use.node.op
+        if use.input != 0 or not op.startswith(("Assign", "Scatter", "IsVariableInitialized", "Apply", "CountUpTo")):
+            return False
+        kind = {"T": node.get("T")}
+        data = use.node.data_inputs
+        controls = tuple(text for text in use.node.inputs if text.startswith("^"))
+        if op == "Assign":
+            self.changes[node.name] = Node(node.name, "Identity", (data[1], *controls), kind, node.device)
+        elif op in _REF_ASSIGNMENTS:
+            self.changes[node.name] = Node(node.name, _REF_ASSIGNMENTS[op], (*data, *controls), kind, node.device)
+        elif op == "IsVariableInitialized":
+            self.changes[node.name] = _true(node.name)
+        else:
+            raise UnsupportedError(
+                f"op {op} writes to a variable",
+                where=f"{self._body.title}, node {node.name!r}",
+                remedy="choose outputs that do not train or change the model, or leave the variable out (--except)",
+            )
+        self.rewritten.append(node.name)
+        return op != "IsVariableInitialized"
+
+    def read(self, node: Node, value: Value) -> Node:
+        """ReadVariableOp: hands the tensor on."""
+        self.renamed_outputs[node.name] = "output"
+        return _like(node, "Identity", (node.inputs[0],), {"T": node.get("dtype", value.dtype)})
+
+    def gather(self, node: Node, value: Value) -> Node:
+        """ResourceGather: GatherV2, with its axis as a new constant behind the graph."""
+        axis, index_type = f"{node.name}/axis", node.get("Tindices", dtype_named("int32"))
+        batch_dims = node.get("batch_dims", 0)
+        self.added.append(
+            Node(axis, "Const", (), {"dtype": index_type, "value": ArrayTensor.of(batch_dims, index_type)})
+        )
+        attrs = {"Tparams": node.get("dtype", value.dtype), "Tindices": index_type, "Taxis": index_type}
+        if batch_dims:
+            attrs["batch_dims"] = batch_dims
+        axis_input = axis if isinstance(self._body, Graph) else f"{axis}:output:0"
+        return _like(node, "GatherV2", (*node.inputs[:2], axis_input), attrs)
+
+    def gather_nd(self, node: Node, value: Value) -> Node:
+        """ResourceGatherNd: GatherNd."""
+        attrs = {"Tparams": node.get("dtype", value.dtype), "Tindices": node.get("Tindices")}
+        return _like(node, "GatherNd", node.inputs[:2], attrs)
+
+    def shape(self, node: Node, value: Value) -> Node:
+        """VariableShape: Shape of the tensor."""
+        out_type = node.get("out_type", dtype_named("int32"))
+        return _like(node, "Shape", (node.inputs[0],), {"T": value.dtype, "out_type": out_type})
+
+    def initialized(self, node: Node, value: Value) -> Node:
+        """VarIsInitializedOp: a constant always is."""
+        self.renamed_outputs[node.name] = "output"
+        return _true(node.name)
+
+
+_READERS: Mapping[str, Callable[[_Work, Node, Value], Node]] = MappingProxyType(
+    {
+        "ReadVariableOp": _Work.read,
+        "ResourceGather": _Work.gather,
+        "ResourceGatherNd": _Work.gather_nd,
+        "VariableShape": _Work.shape,
+        "VarIsInitializedOp": _Work.initialized,
+    }
+)
+
+
+def _like(node: Node, op: str, inputs: tuple[str, ...], attrs: Mapping[str, object]) -> Node:
+    """A new node in a node's place, which keeps its name and its colocation, as TensorFlow's own freezing does."""
+    kept = {"_class": node.attrs["_class"]} if "_class" in node.attrs else {}
+    return Node(node.name, op, inputs, {**attrs, **kept})
+
+
+def _with_type(node: Node, op: str, kind: DType) -> Node:
+    types = node.get("T")
+    if isinstance(types, tuple):
+        return node.replace(op=op, attrs={"T": (kind, *types[1:]), "_output_shapes": None})
+    return node.replace(op=op, attrs={"T": kind, "_output_shapes": None})
+
+
+def _true(name: str) -> Node:
+    kind = dtype_named("bool")
+    return Node(name, "Const", (), {"dtype": kind, "value": ArrayTensor.of(True, kind)})
+
+
+def _without_controls(node: Node, gone: set[str]) -> Node:
+    kept = tuple(text for text in node.inputs if not (text.startswith("^") and text[1:] in gone))
+    return node if len(kept) == len(node.inputs) else node.replace(inputs=kept)
+
+
+class _Library:
+    """Makes the copies of functions in which a resource argument is a tensor, one for each need."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._known: dict[tuple[str, int, Value], str] = {}
+        self.made: dict[str, Function] = {}
+
+    def _function(self, name: str, where: str) -> Function:
+        found = self.made.get(name) or self._graph.library.get(name)
+        if found is None:
+            what = f"it calls {name!r}, which is not in the library"
+            raise UnsupportedError(what, where=where, remedy="the file is damaged")
+        return found
+
+    def converted_call(self, node: Node, position: int, value: Value, title: str) -> Node:
+        """The call with copies of its functions that take a tensor where they took a variable."""
+        where = f"{title}, node {node.name!r}"
+        first, types_attr, function_attrs = _CALLERS[node.op]
+        index = position - first
+        if index < 0:
+            return node
+        types = list(node.get(types_attr, ()))
+        types[index] = value.dtype
+        changes: dict[str, object] = {types_attr: tuple(types)}
+        for key in function_attrs:
+            found = node.attrs[key]
+            if found.kind == "func":
+                changes[key] = self._converted(found.value, index, value, where, is_body=key == "body")
+            else:
+                changes[key] = tuple(self._converted(func, index, value, where) for func in found.value)
+        shapes = node.get("output_shapes")
+        if node.op.endswith("While") and shapes:
+            changes["output_shapes"] = (*shapes[:index], value.shape, *shapes[index + 1 :])
+        if "_output_shapes" in node.attrs:
+            changes["_output_shapes"] = None
+        return node.replace(attrs=changes)
+
+    def _converted(self, func: Func, index: int, value: Value, where: str, *, is_body: bool = False) -> Func:
+        key = (func.name, index, value)
+        if key not in self._known:
+            name = self._fresh(func.name)
+            self._known[key] = name
+            self.made[name] = self._convert(self._function(func.name, where), name, index, value, is_body)
+        return Func(self._known[key], func.attrs)
+
+    def _fresh(self, name: str) -> str:
+        base = name.partition("_frozen_")[0]
+        number = len(self.made)
+        while f"{base}_frozen_{number}" in self.made or f"{base}_frozen_{number}" in self._graph.library:
+            number += 1
+        return f"{base}_frozen_{number}"
+
+    def _convert(self, function: Function, name: str, index: int, value: Value, is_body: bool) -> Function:
+        parts = function.part.value
+        work = _Work(function, {}, self)
+        work.follow({function.args[index]: value}, set())
+        nodes = [work.changes.get(node.name, node) for node in function]
+        nodes = [_renamed(node, work.renamed_outputs) for node in nodes] + work.added
+        ret = {key: _renamed_output(text, work.renamed_outputs) for key, text in parts.ret.items()}
+        arg_attrs = {number: attrs for number, attrs in parts.arg_attrs.items() if number != index}
+        attrs = {key: found for key, found in parts.attrs.items() if key != "_input_shapes"}
+        made = FunctionParts(
+            _retyped(parts.signature, name, index, value, is_body),
+            tuple(nodes),
+            ret,
+            parts.control_ret,
+            attrs,
+            arg_attrs,
+        )
+        return Function(name, Part.of(made), function.op_def)
+
+
+def _retyped(signature: OpDef, name: str, index: int, value: Value, is_body: bool) -> OpDef:
+    def retype(args: tuple[ArgDef, ...]) -> tuple[ArgDef, ...]:
+        return (*args[:index], ArgDef(args[index].name, value.dtype), *args[index + 1 :])
+
+    return OpDef(
+        name,
+        retype(signature.inputs),
+        retype(signature.outputs) if is_body else signature.outputs,
+        signature.attrs,
+        signature.control_outputs,
+        signature.is_stateful,
+        signature.is_commutative,
+        signature.is_aggregate,
+    )
+
+
+def _renamed(node: Node, outputs: Mapping[str, str]) -> Node:
+    if not any(text.partition(":")[0] in outputs for text in node.inputs):
+        return node
+    return node.replace(inputs=tuple(_renamed_output(text, outputs) for text in node.inputs))
+
+
+def _renamed_output(text: str, outputs: Mapping[str, str]) -> str:
+    """In functions an input names the output argument, whose name differs from op to op."""
+    name, _, rest = text.partition(":")
+    if name not in outputs or not rest:
+        return text
+    return f"{name}:{outputs[name]}:{rest.rpartition(':')[2] if ':' in rest else '0'}"

@@ -1,0 +1,239 @@
+"""Freezing: variables become constants. An ordinary pass; no value is read, the writer streams them.
+
+For TF1 graphs the result is, node for node, what TensorFlow's `freeze_graph` writes. A TensorFlow 2 model, which is in
+functions, is inlined first and becomes one flat graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+
+from tfsmith.errors import UsageError
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import MetaGraph, MetaInfo
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Endpoint, Node, parse_input
+from tfsmith.ir.part import Part
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.signature import Signature, TensorInfo
+from tfsmith.ir.tensor import Tensor
+from tfsmith.passes.convert import convert_variables
+from tfsmith.passes.endpoints import output_type
+from tfsmith.passes.inline import CALL_OPS, inline_calls
+from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs, choose_signature, init_nodes
+from tfsmith.passes.prune import clean_colocation, prune, prune_library
+from tfsmith.passes.set_shape import batch_shapes, set_input_shapes
+from tfsmith.passes.training import Note, find_training
+from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
+
+__all__ = ["FreezeOptions", "Frozen", "freeze"]
+
+_TABLES = frozenset({"HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableDenseHashTableV2"})
+_KEPT_COLLECTIONS = (
+    "saved_model_main_op",
+    "legacy_init_op",
+    "table_initializer",
+    "asset_filepaths",
+    "saved_model_assets",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FreezeOptions:
+    """What freezing may be told.
+
+    Attributes:
+        outputs: Names of the outputs; by default those of the signature, else the likely one.
+        signature: Which signature.
+        clear_devices: Whether to drop the devices of all nodes.
+        only: Globs of variables to freeze; all others stay variables.
+        excluded: Globs of variables to leave as they are.
+        ema: Whether to take moving averages where the checkpoint has them.
+        batch_size: Fixes the first dimension of every placeholder.
+        input_shapes: New shapes of placeholders, by name.
+        inline: Whether to inline functions; by default for models that TensorFlow 2 saved.
+        keep_init: Whether to keep what fills the tables, as a SavedModel needs it.
+    """
+
+    outputs: tuple[str, ...] = ()
+    signature: str | None = None
+    clear_devices: bool = False
+    only: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    ema: bool = False
+    batch_size: int | None = None
+    input_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    inline: bool | None = None
+    keep_init: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen:
+    """What freezing gave.
+
+    Attributes:
+        model: The frozen model. Its signature names the tensors as they are now.
+        converted: For each frozen variable, its key in the checkpoint.
+        outputs: For each output key, its tensor now.
+        notes: What the user should know.
+    """
+
+    model: Model
+    converted: Mapping[str, str]
+    outputs: Mapping[str, str]
+    notes: tuple[Note, ...]
+
+
+def freeze(model: Model, options: FreezeOptions) -> Frozen:
+    """Freezes the selected meta graph.
+
+    Raises:
+        NotFoundInModelError: An output or a variable's value is not there.
+        UsageError: It is not clear what the outputs are, or there is nothing to freeze.
+        UnsupportedError: A variable is used in a way that no constant can serve.
+    """
+    meta = model.meta
+    outputs = choose_outputs(model, options.outputs, options.signature)
+    kept = init_nodes(meta) if options.keep_init else []
+    graph = prune(model.graph, [*(endpoint.node for endpoint in outputs.values()), *kept])
+    notes: list[Note] = []
+    inline = meta.objects is not None if options.inline is None else options.inline
+    if inline:
+        graph, outputs = _flatten(graph, outputs, kept)
+    if options.clear_devices:
+        graph = graph.map_nodes({node.name: node.replace(device="") for node in graph if node.device})
+    values, keys = _values(model, graph, options)
+    conversion = convert_variables(graph, values)
+    graph = conversion.graph
+    if inline or conversion.dropped:
+        graph = prune(graph, [*(endpoint.node for endpoint in outputs.values()), *kept], keep_colocated=False)
+    graph = clean_colocation(prune_library(graph))
+    if options.batch_size is not None or options.input_shapes:
+        shapes = {} if options.batch_size is None else batch_shapes(graph, options.batch_size)
+        graph, baked = set_input_shapes(graph, {**shapes, **options.input_shapes})
+        notes += baked
+    if conversion.dropped:
+        remedy = "the value in the checkpoint is used; if that is wrong, export the inference graph"
+        notes.append(Note("assignments to variables were dropped", tuple(conversion.dropped), remedy))
+    notes += find_training(graph)
+    notes += _tables(graph, options)
+    frozen = _model(model, graph, outputs, options)
+    named = {key: str(endpoint) for key, endpoint in outputs.items()}
+    return Frozen(frozen, keys, named, tuple(notes))
+
+
+def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The values of the variables that are to be frozen, by node, and their keys."""
+    variables = [node for node in graph if node.op in VARIABLE_OPS]
+    wanted = [node for node in variables if _is_wanted(node.name, options)]
+    unused = [glob for glob in options.only if not any(fnmatchcase(node.name, glob) for node in variables)]
+    if unused:
+        remedy = "`tfsmith show --variables` lists them"
+        raise UsageError(f"no variable that the outputs need is called {unused[0]!r}", path=model.path, remedy=remedy)
+    sources = restore_sources(model.meta)
+    values: dict[str, Tensor] = {}
+    keys: dict[str, str] = {}
+    for node in wanted:
+        keys[node.name], values[node.name] = find_value(model, node, sources, ema=options.ema)
+    return values, keys
+
+
+def _is_wanted(name: str, options: FreezeOptions) -> bool:
+    if options.only and not any(fnmatchcase(name, glob) for glob in options.only):
+        return False
+    return not any(fnmatchcase(name, glob) for glob in options.excluded)
+
+
+def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str]) -> tuple[Graph, dict[str, Endpoint]]:
+    """Inlines all calls; an output that a call gave becomes an Identity named after its key."""
+    flat, moved = inline_calls(graph)
+    names = set(flat.by_name)
+    added: list[Node] = []
+    found: dict[str, Endpoint] = {}
+    for key, endpoint in outputs.items():
+        if graph[endpoint.node].op not in CALL_OPS and graph[endpoint.node].op not in graph.library:
+            found[key] = endpoint
+            continue
+        tensor = moved[f"{endpoint.node}:{endpoint.output}"]
+        name = _free(parse_input(key).node, names)
+        names.add(name)
+        source = parse_input(tensor)
+        kind = output_type(flat, flat[source.node], source.output)
+        added.append(Node(name, "Identity", (tensor,), {"T": dtype_named("float32") if kind is None else kind}))
+        found[key] = Endpoint(name, 0)
+    flat = flat.replace(nodes=(*flat.nodes, *added))
+    return prune(flat, [*(endpoint.node for endpoint in found.values()), *kept], keep_colocated=False), found
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 0, name
+    while free in taken:
+        number += 1
+        free = f"{name}_{number}"
+    return free
+
+
+def _tables(graph: Graph, options: FreezeOptions) -> list[Note]:
+    tables = tuple(node.name for node in graph if node.op in _TABLES)
+    if not tables or options.keep_init:
+        return []
+    remedy = "a plain graph cannot fill them; write a SavedModel instead (--as saved_model)"
+    return [Note("tables need to be filled before the first answer", tables, remedy)]
+
+
+def _model(model: Model, graph: Graph, outputs: Mapping[str, Endpoint], options: FreezeOptions) -> Model:
+    """The frozen model around the graph: signatures with the names of today, tables' initializers and assets."""
+    meta = model.meta
+    signatures: dict[str, Signature] = {}
+    chosen = None if options.outputs else choose_signature(model, options.signature)
+    if chosen is not None:
+        key, old = chosen
+        signatures[key] = _signature(old, outputs, graph)
+    if options.keep_init and INIT_SIGNATURE in meta.signatures:
+        signatures[INIT_SIGNATURE] = meta.signatures[INIT_SIGNATURE]
+    collections = {key: meta.collections[key] for key in _KEPT_COLLECTIONS if key in meta.collections}
+    assets = tuple(asset for asset in meta.assets if parse_input(asset.tensor_name).node in graph)
+    info = MetaInfo(
+        meta.info.tags,
+        meta.info.tensorflow_version,
+        meta.info.tensorflow_git_version,
+        meta.info.meta_graph_version,
+        meta.info.stripped_default_attrs,
+        {node.op: found for node in graph if (found := meta.info.ops.get(node.op)) is not None},
+    )
+    frozen = MetaGraph(
+        graph_part=Part.of(graph),
+        info_part=Part.of(info),
+        signatures_part=Part.of(signatures),
+        collections_part=Part.of(collections if options.keep_init else {}),
+        assets_part=Part.of(assets if options.keep_init else ()),
+    )
+    beside = tuple(side for side in model.side_files if side.name.startswith("assets"))
+    left = any(node.op in VARIABLE_OPS for node in graph)
+    if left:  # some stay variables, so their values, and what restores them, must stay too
+        frozen = replace(frozen, saver_part=meta.saver_part)
+    return Model(
+        "graphdef",
+        (frozen,),
+        variables=model.variables if left else {},
+        checkpoint=model.checkpoint if left else None,
+        path=model.path,
+        side_files=beside,
+    )
+
+
+def _signature(old: Signature, outputs: Mapping[str, Endpoint], graph: Graph) -> Signature:
+    inputs = {key: info for key, info in old.inputs.items() if parse_input(info.name).node in graph}
+    inputs = {key: replace(info, shape=_shape(info, graph)) for key, info in inputs.items()}
+    named = {
+        key: replace(info, name=str(outputs[key])) if key in outputs else info for key, info in old.outputs.items()
+    }
+    return Signature(inputs, named, old.method_name, {key: old.defaults[key] for key in old.defaults if key in inputs})
+
+
+def _shape(info: TensorInfo, graph: Graph) -> Shape:
+    shape = graph[parse_input(info.name).node].get("shape")
+    return shape if isinstance(shape, Shape) and shape.dims is not None else info.shape

@@ -1,0 +1,198 @@
+"""Inlines function calls, so that a TensorFlow 2 model becomes one flat graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from tfsmith.errors import InvalidModelError, LimitError
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.node import CONTROL, Node, parse_input
+from tfsmith.limits import MAX_DEPTH, MAX_INLINED_NODES
+
+__all__ = ["inline_calls", "CALL_OPS"]
+
+CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_NEEDS_NO_ORDER = frozenset({"Const", "Placeholder", "VarHandleOp", "NoOp"})
+
+
+def inline_calls(graph: Graph) -> tuple[Graph, Mapping[str, str]]:
+    """A graph in which every call is replaced by the body of what it calls, calls in bodies too.
+
+    Nodes of a body are named "call/node". Control flow (If, While, Case) keeps its functions.
+
+    Returns:
+        The flat graph, and for each output of a replaced call ("call:0") the tensor that it is now.
+
+    Raises:
+        LimitError: Functions call each other without end.
+        InvalidModelError: A call does not fit its function.
+    """
+    inliner = _Inliner(graph)
+    for node in graph:
+        inliner.add(node, 0)
+    return inliner.finish()
+
+
+class _Inliner:
+    """Collects the flat nodes; names of tensors that calls gave are settled at the end."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._nodes: list[Node] = []
+        self._names = set(graph.by_name)
+        self._aliases: dict[tuple[str, int], str] = {}
+        self._controls: dict[str, tuple[str, ...]] = {}
+
+    def add(self, node: Node, depth: int) -> None:
+        """Adds a node of the flat graph, or in place of a call the body that it calls."""
+        function = self._called(node)
+        if function is None:
+            self._nodes.append(node)
+            return
+        if depth > MAX_DEPTH or len(self._nodes) > MAX_INLINED_NODES:
+            what = (
+                "functions call each other without end" if depth > MAX_DEPTH else "the inlined graph grows without end"
+            )
+            raise LimitError(what, where=f"node {node.name!r}", remedy="do not trust the file")
+        self._expand(node, function, depth)
+
+    def _called(self, node: Node) -> Function | None:
+        library = self._graph.library
+        if node.op in library:
+            return library[node.op]
+        if node.op not in CALL_OPS:
+            return None
+        func = node.get("f")
+        function = None if func is None else library.get(func.name)
+        if function is None:
+            what = f"it calls {'nothing' if func is None else repr(func.name)}, which is not in the library"
+            raise InvalidModelError(what, where=f"node {node.name!r}", remedy="the file is damaged")
+        return function
+
+    def _expand(self, call: Node, function: Function, depth: int) -> None:
+        data = call.data_inputs
+        flat_args = [(arg.name, index) for arg in function.signature.inputs for index in range(arg.count(call.attrs))]
+        if len(data) != len(flat_args):
+            what = f"it gives {len(data)} arguments to {function.name!r}, which takes {len(flat_args)}"
+            raise InvalidModelError(what, where=f"node {call.name!r}", remedy="the file is damaged")
+        given = dict(zip(flat_args, data, strict=True))
+        names = {node.name: self._fresh(f"{call.name}/{node.name}") for node in function}
+        scope = _Scope(function, given, names)
+        waits = tuple(f"^{name}" for name in call.control_inputs)
+        for node in function:
+            inputs = tuple(text for old in node.inputs for text in scope.flat(old))
+            if waits and node.op not in _NEEDS_NO_ORDER and self._is_stateful(node):
+                inputs += waits
+            attrs: dict[str, Attr | None] = dict(_bound(node, call))
+            if "_class" in node.attrs:
+                attrs["_class"] = None  # names of the body mean nothing in the flat graph
+            self.add(node.replace(name=names[node.name], inputs=inputs, attrs=attrs), depth + 1)
+        index = 0
+        for output in function.signature.outputs:
+            text = function.ret.get(output.name)
+            if text is None:
+                what = f"result {output.name!r} is not given by any node"
+                raise InvalidModelError(what, where=f"function {function.name!r}", remedy="the file is damaged")
+            for flat in scope.flat(text):
+                self._aliases[call.name, index] = flat
+                index += 1
+        self._controls[call.name] = tuple(f"^{names[name]}" for name in function.control_ret.values() if name in names)
+
+    def _is_stateful(self, node: Node) -> bool:
+        op = self._graph.op_def(node.op)
+        return op is None or op.is_stateful
+
+    def _fresh(self, name: str) -> str:
+        while name in self._names:
+            name += "_1"
+        self._names.add(name)
+        return name
+
+    def finish(self) -> tuple[Graph, Mapping[str, str]]:
+        """The flat graph with every input settled."""
+        if not self._controls:
+            return self._graph, {}
+        nodes = tuple(self._settle(node) for node in self._nodes)
+        settled = {f"{name}:{index}": self._tensor(name, index) for name, index in self._aliases}
+        return self._graph.replace(nodes=nodes), settled
+
+    def _settle(self, node: Node) -> Node:
+        inputs: list[str] = []
+        controls: dict[str, None] = {}
+        changed = False
+        for text in node.inputs:
+            name, output = parse_input(text)
+            if output != CONTROL:
+                found = self._tensor(name, output) if name in self._controls else text
+                changed |= found is not text
+                inputs.append(found)
+                continue
+            if name in self._controls:
+                changed = True
+                controls.update(dict.fromkeys(self._waits(name)))
+            else:
+                controls[text] = None
+        return node.replace(inputs=(*inputs, *controls)) if changed else node
+
+    def _tensor(self, name: str, output: int) -> str:
+        for _ in range(MAX_DEPTH * 10):
+            if name not in self._controls:
+                return name if output == 0 else f"{name}:{output}"
+            found = self._aliases.get((name, output))
+            if found is None:
+                what = f"output {output} is used, but its function does not give it"
+                raise InvalidModelError(what, where=f"node {name!r}", remedy="the file is damaged")
+            name, output = parse_input(found)
+        raise LimitError("calls hand a tensor on without end", where=f"node {name!r}", remedy="do not trust the file")
+
+    def _waits(self, name: str, depth: int = 0) -> list[str]:
+        """What a control edge from a call waits for: the body's control outputs, through calls in it."""
+        found: list[str] = []
+        for text in self._controls[name] if depth < MAX_DEPTH else ():
+            inner = text[1:]
+            found += self._waits(inner, depth + 1) if inner in self._controls else [text]
+        return found
+
+
+class _Scope:
+    """Turns the names of a function's body into those of the flat graph."""
+
+    def __init__(self, function: Function, given: Mapping[tuple[str, int], str], names: Mapping[str, str]) -> None:
+        self._function = function
+        self._given = given
+        self._names = names
+
+    def flat(self, text: str) -> list[str]:
+        """An input of the body; an argument that is a list may stand for several."""
+        if text.startswith("^"):
+            name = text[1:]
+            if name in self._names:
+                return [f"^{self._names[name]}"]
+            return [f"^{parse_input(given).node}" for (arg, _), given in self._given.items() if arg == name]
+        name, output = self._function.resolve(text)
+        if name in self._names:
+            flat = self._names[name]
+            return [flat if output == 0 else f"{flat}:{output}"]
+        if ":" in text:
+            return [self._given[name, output]] if (name, output) in self._given else self._unknown(text)
+        found = [given for (arg, _), given in self._given.items() if arg == name]
+        return found or self._unknown(text)
+
+    def _unknown(self, text: str) -> list[str]:
+        where = f"function {self._function.name!r}"
+        raise InvalidModelError(f"it takes {text!r}, which is not there", where=where, remedy="the file is damaged")
+
+
+def _bound(node: Node, call: Node) -> dict[str, Attr]:
+    """Attributes of a body that stand for a type parameter of the function, with what the call binds it to."""
+    if not any(attr.kind == "placeholder" for attr in node.attrs.values()):
+        return {}
+    func = call.get("f")
+    values = call.attrs if func is None else func.attrs
+    return {
+        key: values[attr.value]
+        for key, attr in node.attrs.items()
+        if attr.kind == "placeholder" and attr.value in values
+    }

@@ -1,0 +1,88 @@
+"""Keeps what the outputs need, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from tfsmith.ir.attr import Attr, Func
+from tfsmith.ir.function import Function, Library
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.node import Node
+
+__all__ = ["prune", "prune_library", "clean_colocation", "colocated"]
+
+
+def prune(graph: Graph, outputs: Iterable[str], *, keep_colocated: bool = True) -> Graph:
+    """The nodes that these nodes need, control edges counted, in the file's order. Linear.
+
+    Args:
+        graph: The graph.
+        outputs: Names of nodes.
+        keep_colocated: Whether the nodes that `_class` names are needed too, as TensorFlow has it.
+
+    Raises:
+        NotFoundInModelError: An output is not in the graph; the remedy has the nearest names.
+        InvalidModelError: An input names a node that is not there.
+    """
+    keep = graph.ancestors(outputs)
+    todo = list(keep) if keep_colocated else []
+    while todo:
+        new = [name for name in colocated(graph[todo.pop()]) if name in graph and name not in keep]
+        if new:
+            added = graph.ancestors(new) - keep
+            keep |= added
+            todo += added
+    nodes = tuple(node for node in graph if node.name in keep)
+    return graph if len(nodes) == len(graph) else graph.replace(nodes=nodes)
+
+
+def colocated(node: Node) -> list[str]:
+    """The nodes that this one wants to share a device with."""
+    names = node.get("_class", ())
+    return [name.decode()[5:] for name in names if isinstance(name, bytes) and name.startswith(b"loc:@")]
+
+
+def clean_colocation(graph: Graph) -> Graph:
+    """Drops wishes to be placed with nodes that are not there, which TensorFlow refuses to load."""
+    changes: dict[str, Node] = {}
+    for node in graph:
+        wanted = colocated(node)
+        there = tuple(f"loc:@{name}".encode() for name in wanted if name in graph)
+        if len(there) < len(wanted):
+            changes[node.name] = node.replace(attrs={"_class": there or None})
+    return graph.map_nodes(changes) if changes else graph
+
+
+def prune_library(graph: Graph) -> Graph:
+    """Drops the functions that nothing calls any more."""
+    used: set[str] = set()
+    todo = [name for node in graph for name in called(node, graph.library)]
+    while todo:
+        name = todo.pop()
+        if name in used or name not in graph.library:
+            continue
+        used.add(name)
+        todo += [inner for node in graph.library[name] for inner in called(node, graph.library)]
+        gradient = graph.library.gradients.get(name)
+        todo += [] if gradient is None else [gradient]
+    if len(used) == len(graph.library):
+        return graph
+    kept: dict[str, Function] = {name: graph.library[name] for name in graph.library if name in used}
+    return graph.replace(library=Library(kept) if not kept else graph.library.replace(kept))
+
+
+def called(node: Node, library: Library) -> Iterator[str]:
+    """The functions that a node calls."""
+    if node.op in library:
+        yield node.op
+    if not library:
+        return
+    for attr in node.attrs.values():
+        yield from (func.name for func in _functions(attr))
+
+
+def _functions(attr: Attr) -> Iterator[Func]:
+    if attr.kind == "func":
+        yield attr.value
+    elif attr.kind == "list(func)":
+        yield from attr.value

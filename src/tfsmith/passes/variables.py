@@ -1,0 +1,246 @@
+"""Which tensor of the checkpoint belongs to which variable of the graph.
+
+A graph that can be restored says so itself: from `saver_def.restore_op_name` the assignments are reached, and from each
+of them the variable on one side and an output of RestoreV2 on the other. In TensorFlow 2 the same chain runs through a
+function. The name in the checkpoint need not be the node's name. Without a saver, names are compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from tfsmith.errors import InvalidModelError, NotFoundInModelError
+from tfsmith.ir.body import Body
+from tfsmith.ir.dtype import DType
+from tfsmith.ir.function import Function
+from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
+from tfsmith.ir.node import Node
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor_slice import slice_tensor
+
+__all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "find_value"]
+
+VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
+EMA_SUFFIX = "/ExponentialMovingAverage"
+_ASSIGN_OPS = frozenset({"Assign", "AssignVariableOp"})
+_CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_PASS_OPS = frozenset({"Identity", "IdentityN", "Reshape", "Cast"})
+_PART = re.compile(r"^(.*)/part_(\d+)$")
+_MAX_CHAIN = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a variable's value lies: a key of the checkpoint, and which part of that tensor ("" for all of it).
+
+    `extents` is written as TensorFlow writes it in `shape_and_slices`: "10 4 0,5:-", the full shape, then for each
+    dimension start and length, or "-" for all of it.
+    """
+
+    key: str
+    extents: str = ""
+
+
+def restore_sources(meta: MetaGraph) -> dict[str, Source]:
+    """For each variable that the saver restores, by its node's name, where its value lies.
+
+    Empty if there is no saver. Linear in the nodes of the restore graph.
+    """
+    saver = meta.saver
+    graph = meta.graph
+    if saver is None or not saver.restore_op_name:
+        return {}
+    root = graph.by_name.get(graph.resolve(saver.restore_op_name).node)
+    if root is None:
+        return {}
+    return dict(_walk(graph, root, graph.library))
+
+
+def _walk(body: Body, root: Node, library: Mapping[str, Function]) -> Iterator[tuple[str, Source]]:
+    """All assignments that `root` waits for, in a graph, or calls, in a function."""
+    todo, seen = [root], {root.name}
+    while todo:
+        node = todo.pop()
+        if node.op in _CALL_OPS:
+            yield from _walk_call(body, node, library)
+            continue
+        if node.op in _ASSIGN_OPS:
+            source = _assigned(body, node)
+            variable = _origin(body, node.inputs[0])
+            if source is not None and variable is not None:
+                yield variable, source
+            continue
+        for text in node.inputs:
+            found = body.by_name.get(body.resolve(text).node)
+            if found is not None and found.name not in seen:
+                seen.add(found.name)
+                todo.append(found)
+
+
+def _walk_call(body: Body, node: Node, library: Mapping[str, Function]) -> Iterator[tuple[str, Source]]:
+    """The assignments inside a function, with its arguments traced to the caller's variables."""
+    func = node.get("f")
+    function = None if func is None else library.get(func.name)
+    if function is None:
+        return
+    given = dict(zip(function.args, node.data_inputs, strict=False))
+    for inner in function.nodes:
+        if inner.op in _CALL_OPS:
+            found = _walk_call(function, inner, library)
+        elif inner.op in _ASSIGN_OPS:
+            source, name = _assigned(function, inner), _origin(function, inner.inputs[0])
+            found = iter([(name, source)] if source is not None and name is not None else [])
+        else:
+            continue
+        for name, source in found:
+            variable = _origin(body, given[name]) if name in given else None
+            if variable is not None:
+                yield variable, source
+
+
+def _origin(body: Body, text: str) -> str | None:
+    """The variable's node, or the function's argument, that an input comes from."""
+    for _ in range(_MAX_CHAIN):
+        name = body.resolve(text).node
+        node = body.by_name.get(name)
+        if node is None or node.op in VARIABLE_OPS:
+            return name
+        if node.op not in _PASS_OPS or not node.inputs:
+            return None
+        text = node.inputs[0]
+    return None
+
+
+def _assigned(body: Body, assign: Node) -> Source | None:
+    """What an assignment takes from the checkpoint, if it does."""
+    data = assign.data_inputs
+    if len(data) < 2:
+        return None
+    text = data[1]
+    for _ in range(_MAX_CHAIN):
+        name, output = body.resolve(text)
+        node = body.by_name.get(name)
+        if node is None:
+            return None
+        if node.op == "RestoreV2":
+            return Source(_string(body, node, 1, output), _string(body, node, 2, output))
+        if node.op in ("Restore", "RestoreSlice"):
+            extents = _string(body, node, 2, 0) if node.op == "RestoreSlice" else ""
+            return Source(_string(body, node, 1, 0), extents)
+        if node.op not in _PASS_OPS:
+            return None
+        text = node.inputs[output if node.op == "IdentityN" else 0]
+    return None
+
+
+def _string(body: Body, node: Node, index: int, position: int) -> str:
+    """An element of the constant that a restore op takes."""
+    const = body.producer(node, index)
+    value = None if const is None else const.get("value")
+    if value is None:
+        what = f"input {index} of {node.op} is no constant, so the names in the checkpoint are not known"
+        raise InvalidModelError(what, where=f"node {node.name!r}", remedy="export the model again")
+    values = value.numpy().reshape(-1)
+    if position >= len(values):
+        what = f"output {position} is used, but only {len(values)} tensors are restored"
+        raise InvalidModelError(what, where=f"node {node.name!r}", remedy="the file is damaged")
+    return str(values[position].decode())
+
+
+def find_value(
+    model: Model, node: Node, sources: Mapping[str, Source], *, ema: bool = False, where: str = ""
+) -> tuple[str, Tensor]:
+    """The value of a variable: its key in the checkpoint and its tensor, which is not read.
+
+    Args:
+        model: The model with its checkpoint.
+        node: The variable's node.
+        sources: What `restore_sources` found.
+        ema: Whether to take the moving average where there is one.
+        where: What to add to the place in an error.
+
+    Raises:
+        NotFoundInModelError: The checkpoint has no such tensor; the remedy has the nearest names.
+        InvalidModelError: Its dtype or shape is not the variable's.
+    """
+    source = sources.get(node.name)
+    if source is None:
+        source = _by_name(model, node)
+    if ema and source.key + EMA_SUFFIX in model.variables:
+        source = Source(source.key + EMA_SUFFIX, source.extents)
+    if source.key not in model.variables:
+        raise _missing(model, node, source.key, where)
+    tensor = model.variables[source.key]
+    if source.extents:
+        tensor = slice_tensor(tensor, source.extents, f"variable {node.name!r}")
+    _check(node, tensor, source.key)
+    return source.key, tensor
+
+
+def _by_name(model: Model, node: Node) -> Source:
+    """Without a saver: the node's own name, or the one it shares, or the whole that it is a part of."""
+    shared = node.get("shared_name", b"")
+    candidates = [node.name, shared.decode() if isinstance(shared, bytes) else ""]
+    for name in candidates:
+        if name and name in model.variables:
+            return Source(name)
+    for name in candidates:
+        key = f"{name}/.ATTRIBUTES/VARIABLE_VALUE"
+        if name and key in model.variables:
+            return Source(key)
+    part = _PART.match(node.name)
+    if part and part[1] in model.variables:
+        return Source(part[1], _part_extents(model, part[1], node))
+    return Source(node.name)
+
+
+def _part_extents(model: Model, whole: str, node: Node) -> str:
+    """Which part of a partitioned variable a node is, by the sizes of the parts before it."""
+    parts: dict[int, Shape] = {}
+    for other in model.graph:
+        found = _PART.match(other.name)
+        if found and found[1] == whole and other.op in VARIABLE_OPS:
+            parts[int(found[2])] = other.get("shape")
+    full = model.variables[whole].shape.dims or ()
+    own = node.get("shape").dims or ()
+    axis = next((axis for axis, (size, all_of_it) in enumerate(zip(own, full, strict=False)) if size != all_of_it), 0)
+    number = int(node.name.rpartition("_")[2])
+    start = sum((parts[before].dims or (0,))[axis] for before in range(number) if before in parts)
+    spans = [f"{start},{size}" if at == axis else "-" for at, size in enumerate(own)]
+    return " ".join(map(str, full)) + " " + ":".join(spans)
+
+
+def _missing(model: Model, node: Node, key: str, where: str) -> NotFoundInModelError:
+    near = nearest(key, model.variables)
+    there = f"the nearest names there are {', '.join(near)}" if near else "no name there is like it"
+    named = "" if key == node.name else f" (its name in the checkpoint is {key!r})"
+    path = model.checkpoint.prefix if model.checkpoint else model.path
+    if not model.variables:
+        what = f"variable {node.name!r} has no value: there is no checkpoint"
+        remedy = "pass the checkpoint that belongs to the graph (--checkpoint PREFIX)"
+        return NotFoundInModelError(what, path=model.path, where=where or None, remedy=remedy)
+    what = f"the checkpoint has no value for variable {node.name!r}{named}"
+    remedy = f"{there}; pass the checkpoint that belongs to the graph, or leave the variable out (--except)"
+    return NotFoundInModelError(what, path=path, where=where or None, remedy=remedy)
+
+
+def _check(node: Node, tensor: Tensor, key: str) -> None:
+    kind, shape = node.get("dtype"), node.get("shape")
+    where = f"variable {node.name!r}"
+    remedy = "the checkpoint belongs to another model or another version of it"
+    if isinstance(kind, DType) and kind.base != tensor.dtype.base:
+        what = f"the graph says {kind}, but {key!r} in the checkpoint is {tensor.dtype}"
+        raise InvalidModelError(what, where=where, remedy=remedy)
+    if not isinstance(shape, Shape) or shape.dims is None or tensor.shape.dims is None:
+        return
+    fits = len(shape.dims) == len(tensor.shape.dims) and all(
+        want in (-1, have) for want, have in zip(shape.dims, tensor.shape.dims, strict=False)
+    )
+    if not fits:
+        what = f"the graph says {shape}, but {key!r} in the checkpoint is {tensor.shape}"
+        raise InvalidModelError(what, where=where, remedy=remedy)
