@@ -59,13 +59,17 @@ def _attr(attr: Any) -> list[Any]:
 
 def _value(kind: str, value: Any) -> Any:
     if kind.startswith("list("):
-        field = {"string": "s", "int": "i", "float": "f", "bool": "b", "type": "type", "shape": "shape"}.get(kind[5:-1])
-        return [_plain(kind[5:-1], item) for item in (getattr(value.list, field) if field else ())]
-    field = value.WhichOneof("value")
-    return None if field in (None, "tensor", "func") else _plain(kind, getattr(value, field))
+        field = {"string": "s", "int": "i", "float": "f", "bool": "b"}.get(kind[5:-1], kind[5:-1])
+        return [_plain(kind[5:-1], item) for item in getattr(value.list, field)]
+    return _plain(kind, getattr(value, value.WhichOneof("value")))
 
 
 def _plain(kind: str, value: Any) -> Any:
+    if kind == "tensor":
+        import tensorflow as tf
+
+        array = tf.make_ndarray(value)
+        return [value.dtype, list(array.shape), array.tobytes().decode("latin-1")]
     if kind == "string":
         return value.decode("latin-1")
     if kind == "shape":

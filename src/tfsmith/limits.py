@@ -12,6 +12,7 @@ __all__ = [
     "MAX_DEPTH",
     "MAX_FILLED_BYTES",
     "MAX_INLINED_NODES",
+    "MAX_LIST_OUTPUTS",
     "MAX_PROTO_BYTES",
     "MAX_RANK",
     "MAX_SHARDS",
@@ -43,6 +44,9 @@ MAX_FILLED_BYTES: Final = 2**34
 
 MAX_STATE_FILE: Final = 2**20
 """The `checkpoint` state file is a few lines of text."""
+
+MAX_LIST_OUTPUTS: Final = 2**20
+"""An attribute may claim any number of tensors for an op's list output in a few bytes."""
 
 MAX_INLINED_NODES: Final = 5_000_000
 """Functions that call functions can grow without bound when they are inlined; real models stay far below this."""

@@ -68,7 +68,11 @@ def _batch_norm(net: Any, depth: int) -> Any:
     return v1.nn.fused_batch_norm(net, gamma, beta, mean, variance, epsilon=1e-3, is_training=False)[0]
 
 
-def bert_classifier(config: BertConfig, batch: int | None, length: int, labels: int) -> None:
+def bert_classifier(
+    config: BertConfig, batch: int | None, length: int, labels: int, *, global_step: bool = False
+) -> None:
+    if global_step:
+        v1.train.create_global_step()
     input_ids = v1.placeholder(tf.int32, [batch, length], "input_ids")
     input_mask = v1.placeholder(tf.int32, [batch, length], "input_mask")
     segment_ids = v1.placeholder(tf.int32, [batch, length], "segment_ids")

@@ -33,9 +33,8 @@ class _Parser(argparse.ArgumentParser):
 
 def _parser() -> _Parser:
     """The flags of the original, which takes them before the word `show` and after it."""
-    parser = _Parser(
-        prog="saved_model_cli", description="saved_model_cli show, without TensorFlow.", allow_abbrev=False
-    )
+    what = "saved_model_cli show, without TensorFlow."
+    parser = _Parser(prog="saved_model_cli", description=what, allow_abbrev=False)
     parser.add_argument("-v", "--version", action="version", version="0.1.0")
     commands = parser.add_subparsers(dest="command", metavar="show", required=True, parser_class=_Parser)
     show = commands.add_parser("show", description="Shows what is in a SavedModel.", allow_abbrev=False)

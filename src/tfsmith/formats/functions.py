@@ -96,7 +96,7 @@ def _plan_function(function: Function) -> Span | WritePlan:
         _plan_shell(plan, function)
     else:  # only the nodes were edited
         for field in fields(function.base):
-            if field.number != _NODE_DEF:
+            if field.number != _NODE_DEF or field.wire_type != BYTES:
                 plan.add(Span(function.base.source, field.tag_start, field.stop))
     for node in function.nodes:
         plan.add_field(_NODE_DEF, plan_node(node))

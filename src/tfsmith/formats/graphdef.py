@@ -13,10 +13,11 @@ from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.part import Part
 from tfsmith.limits import MAX_PROTO_BYTES
+from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.scan import BYTES
+from tfsmith.wire.scan import BYTES, RawField
 
 __all__ = ["read_graph", "plan_graph", "check_size"]
 
@@ -38,20 +39,32 @@ def read_graph(span: Span, own_ops: Callable[[], Mapping[str, OpDef]] = _no_ops)
         CorruptFileError: The bytes are no GraphDef.
     """
     places, others = scan_places(span, _NODE)
-    library = Library()
-    versions: Part[Versions] = Part.of(Versions())
-    extras: list[Span] = []
+    libraries: list[RawField] = []
+    versions: list[RawField] = []
+    extras: list[RawField] = []
+    kept = {_LIBRARY: libraries, _VERSIONS: versions}
     for field in others:
-        whole, inner = Span(span.source, field.tag_start, field.stop), Span(span.source, field.start, field.stop)
-        if field.number == _LIBRARY and field.wire_type == BYTES:
-            library = read_library(inner, own_ops)
-        elif field.number == _VERSIONS and field.wire_type == BYTES:
-            versions = Part(lambda inner=inner: _versions(inner), (whole,))  # type: ignore[misc]
-        else:
-            extras.append(whole)
-    nodes = read_nodes(span, places, "GraphDef", "node")
-    ops = op_lookup(own_ops, lambda: library)
-    return Graph(nodes, versions, library, ops=ops, raw=span, extras=tuple(extras))
+        (kept.get(field.number, extras) if field.wire_type == BYTES else extras).append(field)
+    library = read_library(_inner(span, libraries), own_ops) if libraries else Library()
+    return Graph(
+        read_nodes(span, places, "GraphDef", "node"),
+        Part(lambda: _versions(_inner(span, versions)), _wholes(span, versions)) if versions else Versions(),
+        library,
+        ops=op_lookup(own_ops, lambda: library),
+        raw=span,
+        extras=_wholes(span, extras),
+    )
+
+
+def _wholes(span: Span, found: list[RawField]) -> tuple[Span, ...]:
+    """Fields as they stand, tags included."""
+    return tuple(Span(span.source, field.tag_start, field.stop) for field in found)
+
+
+def _inner(span: Span, found: list[RawField]) -> Span:
+    """The message in a field. Where it comes in parts, as protobuf allows, they add up."""
+    parts = [Span(span.source, field.start, field.stop) for field in found]
+    return parts[0] if len(parts) == 1 else from_bytes(b"".join(part.tobytes() for part in parts), span.name)
 
 
 def _versions(span: Span) -> Versions:
@@ -66,7 +79,7 @@ def plan_graph(graph: Graph) -> Span | WritePlan:
     plan = WritePlan()
     for node in graph.nodes:
         plan.add_field(_NODE, plan_node(node))
-    if graph.library or graph.library.extras:
+    if graph.library or graph.library.extras or graph.library.raw is not None:
         plan.add_field(_LIBRARY, plan_library(graph.library))
     _add_versions(plan, graph.versions_part)
     for extra in graph.extras:

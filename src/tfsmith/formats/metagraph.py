@@ -53,8 +53,11 @@ def read_meta_graph(span: Span) -> MetaGraph:
         return Part(load, tuple(found[number]))
 
     def several(number: int) -> Any:
-        """The entries of a repeated field, parsed together."""
-        return parse("MetaGraphDef", b"".join(field.tobytes() for field in found[number]), "a meta graph")
+        """The entries of a repeated field."""
+        message = new("MetaGraphDef")
+        for field in found[number]:  # one by one, so that an error knows its place
+            message.MergeFrom(parse("MetaGraphDef", field, "a meta graph"))
+        return message
 
     info = part(_INFO, lambda: _info(payload.get(_INFO)))
     empty = Span(span.source, span.start, span.start)
@@ -156,7 +159,7 @@ def _info_bytes(info: MetaInfo) -> bytes:
     message.function_aliases.update(info.function_aliases)
     ops: Mapping[str, OpDef] = info.ops
     for name in sorted(ops):
-        message.stripped_op_list.op.append(op_to_message(ops[name]))
+        message.stripped_op_list.op.append(ops.message(name) if isinstance(ops, LazyOps) else op_to_message(ops[name]))
     return bytes(message.SerializeToString(deterministic=True))
 
 

@@ -14,6 +14,7 @@ from tfsmith.errors import CorruptFileError, TruncatedFileError
 from tfsmith.formats.attrs import attr_from_span, attrs_from_map, plan_attr_entries
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.node import Node
+from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import message_class, parse
 from tfsmith.wire.plan import WritePlan
@@ -131,13 +132,15 @@ def _scan_node(origin: FileNodes, start: int, stop: int) -> Node:
 
 def _entry(span: Span) -> tuple[str, Span]:
     """An entry of a map with text keys."""
-    key, value = "", Span(span.source, span.start, span.start)
+    key, values = "", []
     for field in fields(span):
         if field.wire_type == BYTES and field.number == 1:
             key = _text(Span(span.source, field.start, field.stop))
         elif field.wire_type == BYTES and field.number == 2:
-            value = Span(span.source, field.start, field.stop)
-    return key, value
+            values.append(Span(span.source, field.start, field.stop))
+    if len(values) == 1:
+        return key, values[0]
+    return key, from_bytes(b"".join(value.tobytes() for value in values), span.name)  # parts of a message add up
 
 
 def _text(span: Span) -> str:
@@ -160,7 +163,10 @@ def scan_places(span: Span, number: int) -> tuple[list[tuple[int, int, int]], li
     while position < stop:
         if buffer[position] != wanted or position + 1 >= stop:
             field = next(fields(Span(span.source, position, stop)))
-            others.append(field)
+            if field.number == number and field.wire_type == BYTES:  # its tag takes more bytes than it needs
+                places.append((field.tag_start, field.start, field.stop))
+            else:
+                others.append(field)
             position = field.stop
             continue
         tag_start = position
@@ -208,7 +214,7 @@ def plan_node(node: Node) -> Span | WritePlan:
         plan_attr_entries(plan, _ATTR, sorted(node.attrs.items()))
         return plan
     for field in fields(base):
-        if field.number < _ATTR:
+        if field.number < _ATTR and field.wire_type == BYTES:
             continue
         if field.number == _ATTR and field.wire_type == BYTES and node.edits:
             key, _ = _entry(Span(base.source, field.start, field.stop))

@@ -15,13 +15,21 @@ __all__ = ["LazyOps", "op_from_message", "op_to_message", "op_lookup"]
 
 
 class LazyOps(Mapping[str, OpDef]):
-    """The ops of an OpList message, each decoded when asked for."""
+    """The ops of an OpList message, each decoded when first asked for."""
 
     def __init__(self, op_list: Any) -> None:
         self._messages = {op.name: op for op in op_list.op}
+        self._decoded: dict[str, OpDef] = {}
 
     def __getitem__(self, name: str) -> OpDef:
-        return op_from_message(self._messages[name])
+        found = self._decoded.get(name)
+        if found is None:
+            found = self._decoded[name] = op_from_message(self._messages[name])
+        return found
+
+    def message(self, name: str) -> Any:
+        """The message of an op, as it was read."""
+        return self._messages[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._messages)

@@ -172,16 +172,17 @@ class Body(ABC):
             InvalidModelError: An input names a node that is not there.
         """
         seen: set[str] = set()
+        args = frozenset(self.args)
         todo = [self[name].name for name in names]
         while todo:
             name = todo.pop()
-            if name in seen or name in self.args:
+            if name in seen or name in args:
                 continue
             seen.add(name)
             node = self.by_name[name]
             for text in node.inputs:
                 source = self.resolve(text).node
-                if source not in self.by_name and source not in self.args:
+                if source not in self.by_name and source not in args:
                     raise self._dangling(node, source)
                 todo.append(source)
         return seen

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
-from tfsmith.ir.node import CONTROL, Endpoint, Node
+from tfsmith.ir.node import CONTROL, Endpoint, Node, is_index
 from tfsmith.ir.opdb import OpLookup, builtin_op
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.part import Part
@@ -108,7 +108,7 @@ class Function(Body):
         if not rest:
             return Endpoint(name, 0)
         arg, colon, index = rest.rpartition(":")
-        if not index.isdecimal():
+        if not is_index(index):
             arg, colon, index = rest, ":", "0"
         if not colon:
             return Endpoint(name, int(index))

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
+from tfsmith.errors import TfsmithError
 from tfsmith.ir.attr import Attr, attr
 from tfsmith.storage.span import Span
 
-__all__ = ["Node", "NodeOrigin", "Endpoint", "CONTROL", "parse_input"]
+__all__ = ["Node", "NodeOrigin", "Endpoint", "CONTROL", "is_index", "parse_input"]
 
 CONTROL = -1
 """The output index of a control edge, as TensorFlow numbers it."""
@@ -76,14 +77,23 @@ class Node:
     def attrs(self) -> Mapping[str, Attr]:
         """The attributes, by name; decoded on first use. Tensors among them stay spans."""
         if self._attrs is None:
-            assert self._origin is not None
-            attrs = self._origin.attrs(self._start, self._stop)
+            attrs = self._read_attrs()
             for key, value in (self._edits or _NOTHING).items():
                 attrs.pop(key, None)
                 if value is not None:
                     attrs[key] = value
             self._attrs = attrs
         return self._attrs
+
+    def _read_attrs(self) -> dict[str, Attr]:
+        assert self._origin is not None
+        try:
+            return self._origin.attrs(self._start, self._stop)
+        except TfsmithError as error:
+            where = f"node {self.name!r}"
+            raise type(error)(
+                error.what, path=error.path, offset=error.offset, where=where, remedy=error.remedy
+            ) from error
 
     def get(self, name: str, default: Any = None) -> Any:
         """The plain value of an attribute, or `default`."""
@@ -158,6 +168,11 @@ def parse_input(text: str) -> Endpoint:
     if text.startswith("^"):
         return Endpoint(text[1:], CONTROL)
     name, colon, index = text.rpartition(":")
-    if colon and index.isdecimal():
+    if colon and is_index(index):
         return Endpoint(name, int(index))
     return Endpoint(text, 0)
+
+
+def is_index(text: str) -> bool:
+    """Whether this is the number of an output. A long row of digits is none: `int` itself refuses thousands of them."""
+    return len(text) < 10 and text.isascii() and text.isdecimal()

@@ -17,6 +17,7 @@ from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import FilledTensor
 
 __all__ = ["OpDatabase", "OpLookup", "builtin_op", "builtin_ops"]
 
@@ -106,4 +107,7 @@ def _default(kind: str, value: Any) -> Attr:
         return Attr(kind, Shape.of(value))
     if kind == "string":
         return Attr(kind, value.encode("latin-1"))
+    if kind == "tensor":
+        number, dims, values = value
+        return Attr(kind, FilledTensor(dtype(number), Shape.of(dims), values.encode("latin-1")))
     return Attr(kind, value)

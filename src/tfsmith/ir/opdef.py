@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import DType
+from tfsmith.limits import MAX_LIST_OUTPUTS
 
 __all__ = ["OpDef", "ArgDef", "AttrDef"]
 
@@ -27,23 +28,28 @@ class ArgDef:
         """How many tensors it stands for in a node with these attributes.
 
         Raises:
-            InvalidModelError: The attribute that says so is missing or is of another kind.
+            InvalidModelError: The attribute that says so is missing, is of another kind, or cannot be.
         """
         if not self.number_attr and not self.type_list_attr:
             return 1
         name = self.number_attr or self.type_list_attr
         found = attrs.get(name)
+        count = None
         if self.number_attr and found is not None and found.kind == "int":
-            return int(found.value)
+            count = int(found.value)
         if self.type_list_attr and found is not None and found.kind in ("list", "list(type)"):
-            return len(found.value)
-        raise InvalidModelError(f"attribute {name!r}, which says how many tensors {self.name!r} is, is missing")
+            count = len(found.value)
+        if count is None:
+            raise InvalidModelError(f"attribute {name!r}, which says how many tensors {self.name!r} is, is missing")
+        if not 0 <= count <= MAX_LIST_OUTPUTS:
+            raise InvalidModelError(f"attribute {name!r} says that {self.name!r} is {count} tensors, which cannot be")
+        return count
 
     def types(self, attrs: Mapping[str, Attr]) -> tuple[DType | None, ...]:
         """The types of those tensors; None where the attributes do not say."""
         if self.type_list_attr:
             found = attrs.get(self.type_list_attr)
-            return tuple(found.value) if found is not None else ()
+            return tuple(found.value) if found is not None and found.kind == "list(type)" else ()
         single = self.type
         if single is None and self.type_attr in attrs:
             value = attrs[self.type_attr].value
@@ -76,6 +82,7 @@ class OpDef:
     def output_index(self, arg: str, offset: int, attrs: Mapping[str, Attr]) -> int | None:
         """The number of the output that a function calls `arg:offset`; None if the op has no such output."""
         index = 0
+        attrs = self._with_defaults(attrs)
         for output in self.outputs:
             count = output.count(attrs)
             if output.name == arg:
@@ -85,6 +92,7 @@ class OpDef:
 
     def output_name(self, index: int, attrs: Mapping[str, Attr]) -> str | None:
         """What a function calls output number `index`, such as "output:0"; None if the op has no such output."""
+        attrs = self._with_defaults(attrs)
         for output in self.outputs:
             count = output.count(attrs)
             if index < count:
@@ -94,4 +102,10 @@ class OpDef:
 
     def output_types(self, attrs: Mapping[str, Attr]) -> tuple[DType | None, ...]:
         """The type of each output of a node with these attributes; None where they do not say."""
+        attrs = self._with_defaults(attrs)
         return tuple(found for output in self.outputs for found in output.types(attrs))
+
+    def _with_defaults(self, attrs: Mapping[str, Attr]) -> Mapping[str, Attr]:
+        """The attributes, with those that the file leaves out because they have their default."""
+        left_out = {attr.name: attr.default for attr in self.attrs if attr.default is not None}
+        return {**left_out, **attrs} if left_out else attrs

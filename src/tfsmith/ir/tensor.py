@@ -125,7 +125,7 @@ class SpanTensor(TensorBase):
 
         self.verify()
         kind = self.dtype.numpy()
-        array = numpy.frombuffer(self.span.view(), kind).reshape(self.shape.dims or ())
+        array = _shaped(numpy.frombuffer(self.span.view(), kind), self.shape)
         if not array.flags.aligned:
             array = array.copy()
             array.flags.writeable = False
@@ -145,10 +145,15 @@ class ArrayTensor(TensorBase):
 
     @staticmethod
     def of(values: Any, dtype: DType | None = None) -> ArrayTensor:
-        """From anything that numpy takes; the dtype is numpy's own unless given."""
+        """From anything that numpy takes; the dtype is numpy's own unless given. Text becomes UTF-8."""
         import numpy
 
         array = numpy.asarray(values, None if dtype is None else dtype.numpy())
+        if array.dtype.kind in "SU" and not isinstance(values, numpy.ndarray):
+            array = numpy.asarray(values, object)  # numpy's own strings lose the zeros at their ends
+        if array.dtype.kind in "OSU":
+            strings = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
+            array = numpy.array(strings, object).reshape(array.shape)
         found = dtype_named(array.dtype.name) if dtype is None else dtype
         return ArrayTensor(found, array)
 
@@ -168,6 +173,9 @@ class ArrayTensor(TensorBase):
         import numpy
 
         flat: numpy.ndarray[Any, Any] = numpy.ascontiguousarray(self.array).reshape(-1)
+        if flat.dtype.kind == "O":
+            yield from flat.tolist()
+            return
         if flat.dtype.byteorder == ">":
             flat = flat.astype(flat.dtype.newbyteorder("<"))
         step = max(1, _CHUNK // max(1, flat.dtype.itemsize))
@@ -193,16 +201,16 @@ class FilledTensor(TensorBase):
         """The values; a single one is broadcast and takes no memory."""
         import numpy
 
-        kind, dims = self.dtype.numpy(), self.shape.dims or ()
+        self._check_size()
+        kind = self.dtype.numpy()
         given = numpy.frombuffer(self.values or bytes(self.dtype.itemsize), kind)
         if given.size == 1:
-            return numpy.broadcast_to(given[0], dims)
-        self._check_size()
+            return _shaped(numpy.broadcast_to(given[0], (self.shape.elements or 0,)), self.shape)
         array = numpy.empty(self.shape.elements or 0, kind)
         array[: given.size] = given
         array[given.size :] = given[-1]
         array.flags.writeable = False
-        return array.reshape(dims)
+        return _shaped(array, self.shape)
 
     def parts(self) -> Iterator[bytes | Span]:
         """The values and then the last one again and again, in pieces."""
@@ -251,7 +259,7 @@ class StringTensor(TensorBase):
         array = numpy.full(count, self.values[-1] if self.values else b"", object)
         array[: len(self.values)] = numpy.array(list(self.values), object)[:count]
         array.flags.writeable = False
-        return array.reshape(self.shape.dims or ())
+        return _shaped(array, self.shape)
 
     def parts(self) -> Iterator[bytes | Span]:
         """The strings, one after the other, without their lengths."""
@@ -321,3 +329,16 @@ class SlicedTensor(TensorBase):
     def _is_split_along_first_axis(self) -> bool:
         inner = (self.shape.dims or ())[1:]
         return all((piece.tensor.shape.dims or ())[1:] == inner for piece in self.pieces)
+
+
+def _shaped(array: NDArray[Any], shape: Shape) -> NDArray[Any]:
+    """The array in this shape, which TensorFlow allows more dimensions than numpy does.
+
+    Raises:
+        UnsupportedError: Numpy has no array of such a shape.
+    """
+    try:
+        return array.reshape(shape.dims or ())
+    except ValueError as error:
+        what = f"numpy has no array of the shape {shape}"
+        raise UnsupportedError(what, remedy="read this tensor with TensorFlow") from error

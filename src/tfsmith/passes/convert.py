@@ -282,8 +282,6 @@ class _Library:
         shapes = node.get("output_shapes")
         if node.op.endswith("While") and shapes:
             changes["output_shapes"] = (*shapes[:index], value.shape, *shapes[index + 1 :])
-        if "_output_shapes" in node.attrs:
-            changes["_output_shapes"] = None
         return node.replace(attrs=changes)
 
     def _converted(self, func: Func, index: int, value: Value, where: str, *, is_body: bool = False) -> Func:

@@ -53,7 +53,8 @@ def signature_text(meta: MetaGraph, key: str) -> str:
     found = meta.signatures.get(key)
     if found is None:
         remedy = f"the signatures are: {', '.join(sorted(meta.signatures)) or 'none'}"
-        raise NotFoundInModelError(f"there is no signature {key!r}", remedy=remedy)
+        path = None if meta.raw is None else meta.raw.name
+        raise NotFoundInModelError(f"there is no signature {key!r}", path=path, remedy=remedy)
     return _lines(_signature(found))
 
 
