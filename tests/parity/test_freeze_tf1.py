@@ -73,6 +73,8 @@ def assert_same_nodes(ours: Any, theirs: Any) -> None:
     for mine, other in zip(ours.node, theirs.node, strict=True):
         forget_function_names(mine)
         forget_function_names(other)
+        if other.op.endswith("While"):  # TensorFlow leaves stale shapes here, and then cannot import its own result
+            del mine.attr["_output_shapes"], other.attr["_output_shapes"]
         assert mine == other, f"{mine.name}:\n{mine}\n{other}"
     assert ours.versions == theirs.versions
 

@@ -279,9 +279,10 @@ class _Library:
                 changes[key] = self._converted(found.value, index, value, where, is_body=key == "body")
             else:
                 changes[key] = tuple(self._converted(func, index, value, where) for func in found.value)
-        shapes = node.get("output_shapes")
-        if node.op.endswith("While") and shapes:
-            changes["output_shapes"] = (*shapes[:index], value.shape, *shapes[index + 1 :])
+        for key in ("output_shapes", "_output_shapes"):  # a loop gives what it takes
+            shapes = node.get(key)
+            if node.op.endswith("While") and shapes:
+                changes[key] = (*shapes[:index], value.shape, *shapes[index + 1 :])
         return node.replace(attrs=changes)
 
     def _converted(self, func: Func, index: int, value: Value, where: str, *, is_body: bool = False) -> Func:
