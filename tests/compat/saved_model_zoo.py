@@ -345,6 +345,9 @@ def _edited(change: Callable[[Any], None]) -> Callable[[Path], None]:
 
 
 def _use_custom_op(message: Any) -> None:
+    own = message.meta_graphs[0].meta_info_def.stripped_op_list.op.add(name="MyMul")
+    own.input_arg.add(name="x", type=1)
+    own.output_arg.add(name="y", type=1)
     for function in message.meta_graphs[0].graph_def.library.function:
         for node in function.node_def:
             node.op = "MyMul" if node.op == "Mul" else node.op
@@ -352,6 +355,10 @@ def _use_custom_op(message: Any) -> None:
 
 def _use_custom_op_outside(message: Any) -> None:
     message.meta_graphs[0].graph_def.node.add(name="own", op="MyOp")
+
+
+def _lose_child(message: Any) -> None:
+    message.meta_graphs[0].object_graph_def.nodes[0].children.add(local_name="lost", node_id=10_000)
 
 
 def _add_meta_graph(message: Any) -> None:
@@ -430,6 +437,7 @@ BUILDERS: dict[str, Callable[[Path], None]] = {
 } | {
     "custom_op": _edited(_use_custom_op),
     "custom_op_outside": _edited(_use_custom_op_outside),
+    "lost_child": _edited(_lose_child),
     "two_meta_graphs": _edited(_add_meta_graph),
     "own_spec": _edited(_use_own_spec),
     "recursion": _edited(_call_itself),

@@ -53,6 +53,7 @@ TF2_MODELS = [
 EDITED_MODELS = [
     "custom_op",
     "custom_op_outside",
+    "lost_child",
     "two_meta_graphs",
     "own_spec",
     "recursion",
@@ -152,6 +153,7 @@ def test_all(name: str, build: Build, capsys: pytest.CaptureFixture[str], monkey
     [
         ("custom_op", "the existence of custom ops in the SavedModel"),
         ("own_spec", "unknown reasons"),
+        ("lost_child", "unknown reasons"),
         ("recursion", "unknown reasons"),
         ("lost_signatures", "unknown reasons"),
         ("two_meta_graphs", "unknown reasons"),
@@ -182,7 +184,6 @@ def test_tag_sets(
         ("tf1", "gpu,serve"),
         ("tf1", "train"),
         ("tf1", "a,b"),
-        ("tf1_text", "serve,gpu"),
         ("network", "serve"),
         ("keras_export", "serve"),
         ("composite_signature", "serve"),

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import tfsmith
 from tests.parity import freeze_models as models
 from tests.parity.freeze_models import Made, make_tf1
+
+import tfsmith
 
 pytestmark = pytest.mark.tensorflow
 
@@ -95,7 +95,9 @@ def run(graph_def: Any, made: Made, prefix: str = "") -> list[Any]:
     graph = tf.Graph()
     with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
         tf.import_graph_def(graph_def, name="")
-        feeds = {name: value for name, value in made.feeds.items() if name.split(":")[0] in {n.name for n in graph_def.node}}
+        feeds = {
+            name: value for name, value in made.feeds.items() if name.split(":")[0] in {n.name for n in graph_def.node}
+        }
         return list(session.run([f"{name}:0" for name in made.outputs], feeds))
 
 

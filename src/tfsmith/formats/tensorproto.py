@@ -2,12 +2,14 @@
 
 The values are in `tensor_content` (raw little-endian bytes), or in a list that the dtype names. A list may be shorter
 than the shape, and then its last value repeats; an empty one means zeros. Half and bfloat16 are 16-bit patterns in
-`half_val`, float8 are bytes in `float8_val`, complex numbers are pairs.
+`half_val`, float8 and float4 are bytes in `float8_val`, complex numbers are pairs. Strings in `tensor_content`, as
+TensorFlow's C++ may write them, are their lengths as varints, then the strings.
 """
 
 from __future__ import annotations
 
 import struct
+from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +22,7 @@ from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.scan import BYTES, VARINT, fields
+from tfsmith.wire.scan import BYTES, VARINT, as_int32, fields, read_varint
 
 __all__ = ["tensor_from_message", "tensor_from_span", "plan_tensor", "shape_from_message", "set_shape"]
 
@@ -41,6 +43,7 @@ _LISTS = MappingProxyType(
         "bfloat16": ("half_val", "H"),
     }
 )
+_IN_FLOAT8_VAL = ("float8", "float4")
 _UNSIGNED = MappingProxyType({1: "B", 2: "H", 4: "I"})
 # Lists whose wire form is already the raw little-endian bytes: field number and the dtypes that use it so.
 _RAW_LISTS = MappingProxyType({5: "float32", 6: "float64", 9: "complex64", 12: "complex128"})
@@ -75,12 +78,16 @@ def tensor_from_message(message: Any, label: str = "a tensor", path: str | None 
     """
     kind, shape = dtype(message.dtype).base, _static(shape_from_message(message.tensor_shape), label, path)
     if kind.name == "string":
+        if message.tensor_content:
+            return StringTensor(shape, _content_strings(message.tensor_content, shape, label, path))
         return StringTensor(shape, tuple(message.string_val)[: shape.elements])
     if kind.itemsize == 0:
         return OpaqueTensor(kind, shape, label)
     if message.tensor_content:
         return SpanTensor(kind, shape, from_bytes(message.tensor_content, path or "<memory>"), label=label)
-    return FilledTensor(kind, shape, _list_bytes(message, kind)[: (shape.elements or 0) * kind.itemsize])
+    data = _list_bytes(message, kind)
+    count = min(len(data) // kind.itemsize, shape.elements or 0)  # what is too much does not count
+    return FilledTensor(kind, shape, data[: count * kind.itemsize])
 
 
 def tensor_from_span(span: Span, label: str = "a tensor") -> Tensor:
@@ -90,12 +97,12 @@ def tensor_from_span(span: Span, label: str = "a tensor") -> Tensor:
         CorruptFileError: It is no TensorProto.
         InvalidModelError: Its shape cannot be, or does not fit its values.
     """
-    number, shape, payloads = 0, Shape(()), []
+    number, dims, payloads = 0, None, []
     for field in fields(span):
         if field.number == _DTYPE and field.wire_type == VARINT:
-            number = field.value
-        elif field.number == _SHAPE and field.wire_type == BYTES:
-            shape = shape_from_message(parse("TensorShapeProto", Span(span.source, field.start, field.stop)))
+            number = as_int32(field.value)
+        elif field.number == _SHAPE and field.wire_type == BYTES and dims is None:
+            dims = Span(span.source, field.start, field.stop)
         else:
             payloads.append(field)
     kind = dtype(number).base
@@ -103,10 +110,24 @@ def tensor_from_span(span: Span, label: str = "a tensor") -> Tensor:
         only = payloads[0]
         raw = only.number == _CONTENT or _RAW_LISTS.get(only.number) == kind.name
         values = Span(span.source, only.start, only.stop)
+        shape = shape_from_message(parse("TensorShapeProto", b"" if dims is None else dims))
         shape = _static(shape, label, span.name)
         if raw and (only.number == _CONTENT or len(values) == (shape.elements or 0) * kind.itemsize):
             return SpanTensor(kind, shape, values, label=label)
     return tensor_from_message(parse("TensorProto", span, label), label, span.name)
+
+
+def _content_strings(data: bytes, shape: Shape, label: str, path: str | None) -> tuple[bytes, ...]:
+    count, position, view = shape.elements or 0, 0, memoryview(data)
+    lengths: list[int] = []
+    while len(lengths) < count <= len(data):  # each takes at least a byte
+        length, position = read_varint(view, position, len(data), path or "<memory>")
+        lengths.append(length)
+    if len(lengths) != count or position + sum(lengths) != len(data):
+        what = f"{label} has {len(data)} bytes, which are not the {count} strings of its shape {shape}"
+        raise InvalidModelError(what, path=path, remedy="the file is damaged; fetch it again")
+    stops = [position + end for end in accumulate(lengths)]
+    return tuple(data[stop - length : stop] for stop, length in zip(stops, lengths, strict=True))
 
 
 def _static(shape: Shape, label: str, path: str | None) -> Shape:
@@ -118,7 +139,7 @@ def _static(shape: Shape, label: str, path: str | None) -> Shape:
 
 def _list_bytes(message: Any, kind: DType) -> bytes:
     """The values of the list that the dtype names, as little-endian bytes; numpy is not needed for a few numbers."""
-    if kind.name.startswith("float8"):
+    if kind.name.startswith(_IN_FLOAT8_VAL):
         return bytes(message.float8_val)
     field, code = _LISTS.get(kind.name, ("int_val", ""))
     values = getattr(message, field)
@@ -161,7 +182,7 @@ def _fill_list(message: Any, tensor: Tensor) -> None:
         array = numpy.frombuffer(tensor.values, tensor.dtype.numpy())
     else:
         array = tensor.numpy().reshape(-1)
-    if name.startswith("float8"):
+    if name.startswith(_IN_FLOAT8_VAL):
         message.float8_val = array.tobytes()
         return
     field, code = _LISTS.get(name, ("int_val", ""))

@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from tfsmith.errors import UsageError
+from tfsmith.errors import UnsupportedError, UsageError
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, MetaInfo
+from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.part import Part
@@ -23,7 +23,7 @@ from tfsmith.ir.tensor import Tensor
 from tfsmith.passes.convert import convert_variables
 from tfsmith.passes.endpoints import output_type
 from tfsmith.passes.inline import CALL_OPS, inline_calls
-from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs, choose_signature, init_nodes
+from tfsmith.passes.interface import INIT_COLLECTIONS, choose_outputs, choose_signature, init_nodes
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
 from tfsmith.passes.set_shape import batch_shapes, set_input_shapes
 from tfsmith.passes.training import Note, find_training
@@ -134,11 +134,22 @@ def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[st
         remedy = "`tfsmith show --variables` lists them"
         raise UsageError(f"no variable that the outputs need is called {unused[0]!r}", path=model.path, remedy=remedy)
     sources = restore_sources(model.meta)
+    if options.keep_init and len(wanted) < len(variables):
+        what = "some variables are to stay variables, which a SavedModel must be able to restore"
+        raise UnsupportedError(
+            what, path=model.path, remedy="write a plain graph instead (--as pb), or freeze them all"
+        )
     values: dict[str, Tensor] = {}
     keys: dict[str, str] = {}
     for node in wanted:
+        if node.name not in sources and options.keep_init and _is_initialised(graph, node):
+            continue  # the model's own initializer fills it, as it does for the paths of assets
         keys[node.name], values[node.name] = find_value(model, node, sources, ema=options.ema)
     return values, keys
+
+
+def _is_initialised(graph: Graph, variable: Node) -> bool:
+    return any(use.node.op == "AssignVariableOp" for use in graph.consumers(variable.name, 0))
 
 
 def _is_wanted(name: str, options: FreezeOptions) -> bool:
@@ -192,9 +203,10 @@ def _model(model: Model, graph: Graph, outputs: Mapping[str, Endpoint], options:
     if chosen is not None:
         key, old = chosen
         signatures[key] = _signature(old, outputs, graph)
-    if options.keep_init and INIT_SIGNATURE in meta.signatures:
-        signatures[INIT_SIGNATURE] = meta.signatures[INIT_SIGNATURE]
     collections = {key: meta.collections[key] for key in _KEPT_COLLECTIONS if key in meta.collections}
+    if not any(key in collections for key in INIT_COLLECTIONS):
+        # The init op as TF1 has it: TensorFlow takes a signature for it as one more function of the model.
+        collections[INIT_COLLECTIONS[0]] = Collection("node", tuple(init_nodes(meta)))
     assets = tuple(asset for asset in meta.assets if parse_input(asset.tensor_name).node in graph)
     info = MetaInfo(
         meta.info.tags,
@@ -208,11 +220,13 @@ def _model(model: Model, graph: Graph, outputs: Mapping[str, Endpoint], options:
         graph_part=Part.of(graph),
         info_part=Part.of(info),
         signatures_part=Part.of(signatures),
-        collections_part=Part.of(collections if options.keep_init else {}),
+        collections_part=Part.of(
+            {key: found for key, found in collections.items() if options.keep_init and found.values}
+        ),
         assets_part=Part.of(assets if options.keep_init else ()),
     )
     beside = tuple(side for side in model.side_files if side.name.startswith("assets"))
-    left = any(node.op in VARIABLE_OPS for node in graph)
+    left = any(node.op in VARIABLE_OPS and not _is_wanted(node.name, options) for node in graph)
     if left:  # some stay variables, so their values, and what restores them, must stay too
         frozen = replace(frozen, saver_part=meta.saver_part)
     return Model(

@@ -12,10 +12,18 @@ from tfsmith.ir.node import Endpoint, parse_input
 from tfsmith.ir.signature import SERVING_DEFAULT, Signature, TensorInfo
 from tfsmith.passes.endpoints import collected, guess_outputs
 
-__all__ = ["INIT_SIGNATURE", "choose_signature", "choose_outputs", "init_nodes", "tensor_names", "check_tensor"]
+__all__ = [
+    "INIT_COLLECTIONS",
+    "INIT_SIGNATURE",
+    "choose_signature",
+    "choose_outputs",
+    "init_nodes",
+    "tensor_names",
+    "check_tensor",
+]
 
 INIT_SIGNATURE = "__saved_model_init_op"
-_INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
+INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
 
 
 def choose_signature(model: Model, key: str | None) -> tuple[str, Signature] | None:
@@ -97,7 +105,7 @@ def init_nodes(meta: MetaGraph) -> list[str]:
     if signature is not None:
         names += [info.name for info in signature.outputs.values()]
     collections: Mapping[str, object] = meta.collections
-    for key in _INIT_COLLECTIONS:
+    for key in INIT_COLLECTIONS:
         if key in collections and meta.collections[key].kind == "node":
             names += meta.collections[key].values
     graph = meta.graph

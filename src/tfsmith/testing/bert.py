@@ -29,6 +29,8 @@ from tfsmith.testing.weights import Weights, fixed
 
 __all__ = ["BertSetup", "build_bert_classifier"]
 
+_ONLY_FIRST_REPLICA = 3
+
 
 @dataclass(frozen=True, slots=True)
 class BertSetup:
@@ -61,8 +63,7 @@ def build_bert_classifier(setup: BertSetup) -> tuple[GraphBuilder, dict[str, Out
     """
     builder = GraphBuilder(setup.variables)
     if setup.global_step is not None:
-        step = fixed(setup.global_step, INT64)
-        builder.variable("global_step", zeros, step, trainable=False, collections=["global_step"])
+        _add_global_step(builder, setup.global_step)
     tensors = {
         key: builder.placeholder(INT32, [setup.batch, setup.length], key)
         for key in ("input_ids", "input_mask", "segment_ids")
@@ -73,6 +74,19 @@ def build_bert_classifier(setup: BertSetup) -> tuple[GraphBuilder, dict[str, Out
     with builder.variable_scope("bert"):
         pooled = network.encode(tensors["input_ids"], tensors["input_mask"], tensors["segment_ids"])
     return builder, tensors | network.classify(pooled, tensors["label_ids"])
+
+
+def _add_global_step(builder: GraphBuilder, step: int) -> None:
+    """`tf.train.create_global_step`."""
+    values = fixed(step, INT64)
+    builder.variable(
+        "global_step",
+        zeros,
+        values,
+        trainable=False,
+        collections=["global_step"],
+        aggregation=_ONLY_FIRST_REPLICA,
+    )
 
 
 class _Network:

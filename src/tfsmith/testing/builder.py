@@ -181,6 +181,7 @@ class GraphBuilder:
         *,
         trainable: bool = True,
         collections: Sequence[str] = (),
+        aggregation: int = 0,
     ) -> Variable:
         """Adds a variable in the open variable scope, as `tf.get_variable` does.
 
@@ -190,10 +191,11 @@ class GraphBuilder:
             values: Gives, for its full name, the values that a checkpoint has for it; they say its dtype and shape.
             trainable: Whether it is in the collection of those.
             collections: Further collections.
+            aggregation: How replicas' copies are joined, by its number in `VariableAggregation`.
         """
         full = f"{self._variable_scope}/{name}" if self._variable_scope else name
         tensor = self.values[full] = values(full)
-        made = make_variable(self, full, initializer, tensor, self.variable_kind, trainable)
+        made = make_variable(self, full, initializer, tensor, trainable=trainable, aggregation=aggregation)
         self.variables.append(made)
         for key in ("variables", *(["trainable_variables"] if trainable else []), *collections):
             self.collections.setdefault(key, []).append(made.definition())

@@ -51,6 +51,7 @@ class Variable:
         snapshot: The read that was made with it (`/read`, or `/Read/ReadVariableOp`).
         initial_value: What it is initialized with.
         trainable: Whether an optimizer changes it.
+        aggregation: How replicas' copies are joined, by its number in `VariableAggregation`.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Variable:
     snapshot: Output
     initial_value: Output
     trainable: bool
+    aggregation: int
 
     def definition(self) -> bytes:
         """The serialized VariableDef that collections hold."""
@@ -71,17 +73,25 @@ class Variable:
         message.initial_value_name = self.initial_value.tensor_name
         message.is_resource = self.kind == "resource"
         message.trainable = self.trainable
+        message.aggregation = self.aggregation
         return bytes(message.SerializeToString())
 
 
 def make_variable(
-    builder: GraphBuilder, name: str, initializer: Initializer | Output, values: Tensor, kind: Kind, trainable: bool
+    builder: GraphBuilder,
+    name: str,
+    initializer: Initializer | Output,
+    values: Tensor,
+    *,
+    trainable: bool,
+    aggregation: int,
 ) -> Variable:
     """Adds the nodes of a variable with this full name. Callers use `GraphBuilder.variable`."""
+    kind = builder.variable_kind
     make = _ref_variable if kind == "ref" else _resource_variable
     with builder.detached(), builder.names.enter(name) as scope:
         handle, snapshot, initial = make(builder, scope, initializer, values)
-    return Variable(name, kind, values.dtype, values.shape, handle, snapshot, initial, trainable)
+    return Variable(name, kind, values.dtype, values.shape, handle, snapshot, initial, trainable, aggregation)
 
 
 def _ref_variable(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tfsmith.errors import InvalidModelError, UnsupportedError
-from tfsmith.ir.function import Function
+from tfsmith.ir.function import Function, Library
 from tfsmith.ir.metagraph import ObjectGraph, ObjectNode
 from tfsmith.ir.model import Model
 from tfsmith.ir.opdb import builtin_ops
@@ -66,24 +66,27 @@ def _listed(model: Model) -> list[tuple[str, list[_Concrete]]]:
     if len(model.meta_graphs) > 1 or objects is None:
         raise UnsupportedError("TensorFlow loads the objects of a model with one meta graph only")
     order = load_order(meta.graph.library)
-    signatures = {function.name: _signature(function, objects) for function in order}
+    signatures = {function.name: _signature(function, objects, meta.graph.library) for function in order}
     root = _root(objects)
-    nodes = {name: objects.nodes[number] for name, number in root.children.items() if number < len(objects.nodes)}
+    nodes = {name: objects.nodes[number] for name, number in root.children.items()}
     found = {name: node for name, node in nodes.items() if node.kind in _FUNCTIONS and name not in _OVERWRITTEN}
     needs_names = any(len(_concrete_names(node)) > 1 for node in found.values())
     names = loaded_names(order) if needs_names else {name: name for name in signatures}
     return [(name, _options(found[name], signatures, names)) for name in sorted(found)]
 
 
-def _signature(function: Function, objects: ObjectGraph) -> Any:
-    """A function's arguments, in the order of TensorFlow's checks: its saved structures first, then its ops."""
+def _signature(function: Function, objects: ObjectGraph, library: Library) -> Any:
+    """A function's arguments, in the order of TensorFlow's checks: its saved structures first, then its ops.
+
+    An op that the model defines itself is a custom op: TensorFlow's loader knows those of its own program only.
+    """
     signature = None
     saved = objects.concrete_functions.get(function.name)
     if saved is not None:
         signature = decode(saved.get("canonicalized_input_signature", {}))
         decode(saved.get("output_signature", {}))
-    known, library = builtin_ops(), function.op_def
-    if any(node.op not in known and library(node.op) is None for node in function.nodes):
+    known = builtin_ops()
+    if any(node.op not in known and node.op not in library for node in function.nodes):
         raise UnsupportedError(_CUSTOM_OPS)
     return signature
 
@@ -91,7 +94,9 @@ def _signature(function: Function, objects: ObjectGraph) -> Any:
 def _root(objects: ObjectGraph) -> ObjectNode:
     if not objects.nodes or any(not node.kind for node in objects.nodes):
         raise UnsupportedError("the object graph is empty, or holds an object of no kind")
-    root = objects.nodes[0]
+    root, count = objects.nodes[0], len(objects.nodes)
+    if not all(0 <= number < count for node in objects.nodes for number in node.children.values()):
+        raise UnsupportedError("an object has a child that is not there")
     if root.kind == "user_object" and root.details.get("identifier") in _CONTAINERS:
         raise UnsupportedError("the loader cannot make a list or dict the root")
     return root

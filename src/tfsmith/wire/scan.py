@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from tfsmith.errors import CorruptFileError, TruncatedFileError
 from tfsmith.storage.span import Span
 
-__all__ = ["VARINT", "FIXED64", "BYTES", "FIXED32", "RawField", "fields", "read_varint", "as_int64"]
+__all__ = ["VARINT", "FIXED64", "BYTES", "FIXED32", "RawField", "fields", "read_varint", "as_int32", "as_int64"]
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _DAMAGED = "the file is damaged or is of another kind; fetch it again"
@@ -50,8 +50,14 @@ def read_varint(buffer: memoryview, position: int, stop: int, path: str) -> tupl
 
 
 def as_int64(value: int) -> int:
-    """An unsigned 64-bit varint as the signed number that int32, int64 and enum fields mean by it."""
+    """An unsigned 64-bit varint as the signed number that an int64 field means by it."""
     return value - (1 << 64) if value >= 1 << 63 else value
+
+
+def as_int32(value: int) -> int:
+    """An unsigned 64-bit varint as the number that an int32 or enum field means by it: its low 32 bits, signed."""
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
 
 
 def fields(span: Span) -> Iterator[RawField]:

@@ -1,0 +1,193 @@
+"""Freezing TensorFlow 2 SavedModels: one flat graph, with the original's answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tfsmith
+
+pytestmark = pytest.mark.tensorflow
+
+
+def conv_net(tf: Any) -> Any:
+    keras = tf.keras
+    model = keras.Sequential(
+        [
+            keras.layers.Input((8, 8, 3)),
+            keras.layers.Conv2D(4, 3),
+            keras.layers.BatchNormalization(),
+            keras.layers.Activation("relu"),
+            keras.layers.GlobalAveragePooling2D(),
+            keras.layers.Dropout(0.5),
+            keras.layers.Dense(3, activation="softmax"),
+        ]
+    )
+    model.layers[1].moving_mean.assign([0.1, 0.2, -0.3, 0.4])
+    return model
+
+
+def recurrent(kind: str) -> Callable[[Any], Any]:
+    def build(tf: Any) -> Any:
+        keras = tf.keras
+        layer = getattr(keras.layers, kind)(5, return_sequences=True)
+        return keras.Sequential([keras.layers.Input((6, 3)), layer, keras.layers.Dense(2)])
+
+    return build
+
+
+def _example(shape: tuple[int, ...]) -> Any:
+    return np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+
+
+KERAS: dict[str, tuple[Callable[[Any], Any], tuple[int, ...]]] = {
+    "conv_net": (conv_net, (2, 8, 8, 3)),
+    "lstm": (recurrent("LSTM"), (2, 6, 3)),
+    "gru": (recurrent("GRU"), (2, 6, 3)),
+}
+
+
+def run_frozen(path: Path, feeds: Mapping[str, Any], outputs: Mapping[str, str]) -> dict[str, Any]:
+    """Runs a frozen GraphDef in the real TensorFlow."""
+    import tensorflow as tf
+
+    graph = tf.Graph()
+    with graph.as_default(), tf.compat.v1.Session(graph=graph) as session:
+        tf.import_graph_def(tf.compat.v1.GraphDef.FromString(path.read_bytes()), name="")
+        return dict(session.run(dict(outputs), dict(feeds)))
+
+
+def freeze_and_run(model: tfsmith.Model, out: Path, feeds: Mapping[str, Any], signature: str | None = None) -> Any:
+    """Freezes by signature, and runs the result by the tensor names that the frozen signature tells."""
+    frozen = tfsmith.freeze(model, signature=signature)
+    tfsmith.save(frozen, out)
+    (found,) = frozen.signatures.values()
+    named = {found.inputs[key].name: value for key, value in feeds.items()}
+    return run_frozen(out, named, {key: info.name for key, info in found.outputs.items()})
+
+
+def assert_flat(model: tfsmith.Model) -> None:
+    assert not {"PartitionedCall", "StatefulPartitionedCall", "VarHandleOp", "ReadVariableOp"} & {
+        n.op for n in model.graph
+    }
+
+
+@pytest.mark.parametrize("name", list(KERAS))
+def test_keras(name: str, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    build, shape = KERAS[name]
+    tf.keras.utils.set_random_seed(3)
+    keras = build(tf)
+    keras.export(str(tmp_path / "model"), verbose=False)
+    x = _example(shape)
+    model = tfsmith.load(tmp_path / "model")
+    (key,) = model.signatures["serving_default"].inputs
+    (answer,) = freeze_and_run(model, tmp_path / "frozen.pb", {key: x}).values()
+    np.testing.assert_allclose(answer, keras(x, training=False).numpy(), rtol=1e-5, atol=1e-6)
+    assert_flat(tfsmith.load(tmp_path / "frozen.pb"))
+
+
+class _Made:
+    """A tf.Module with nested functions, several signatures, tables and control flow."""
+
+    def __init__(self, tf: Any, words: Path) -> None:
+        words.write_text("alpha\nbeta\n")
+
+        class Module(tf.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.w = tf.Variable(tf.random.stateless_normal([4, 4], [1, 2]), name="w")
+                self.b = tf.Variable(tf.random.stateless_normal([4], [3, 4]), name="b")
+                self.rows = tf.Variable(tf.random.stateless_normal([3, 4], [5, 6]), name="rows")
+                self.asset = tf.saved_model.Asset(str(words))
+                init = tf.lookup.TextFileInitializer(
+                    self.asset,
+                    tf.string,
+                    tf.lookup.TextFileIndex.WHOLE_LINE,
+                    tf.int64,
+                    tf.lookup.TextFileIndex.LINE_NUMBER,
+                )
+                self.table = tf.lookup.StaticHashTable(init, 2)
+
+            @tf.function
+            def inner(self, x: Any) -> Any:
+                return tf.matmul(x, self.w) + self.b
+
+            @tf.function
+            def middle(self, x: Any) -> Any:
+                return self.inner(x) * 2.0, self.inner(tf.nn.relu(x))
+
+            @tf.function(input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
+            def nested(self, x: Any) -> Any:
+                first, second = self.middle(x)
+                return {"first": first, "both": first + second, "same": x}
+
+            @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="words")])
+            def lookup(self, words: Any) -> Any:
+                return {"vectors": tf.gather(self.rows, self.table.lookup(words))}
+
+            @tf.function(input_signature=[tf.TensorSpec([4], tf.float32, name="x")])
+            def branches(self, x: Any) -> Any:
+                chosen = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.linalg.matvec(self.w, x), lambda: x - self.b)
+                for _ in tf.range(3):
+                    chosen = chosen * 0.5 + tf.gather(self.rows, 1) + self.inner(chosen[None])[0]
+                picked = tf.switch_case(tf.constant(1), [lambda: chosen, lambda: chosen + self.b, lambda: -chosen])
+                return {"answer": picked}
+
+        self.module = Module()
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    import tensorflow as tf
+
+    tmp = tmp_path_factory.mktemp("module")
+    made = _Made(tf, tmp / "words.txt").module
+    signatures = {"nested": made.nested, "lookup": made.lookup, "branches": made.branches}
+    tf.saved_model.save(made, str(tmp / "model"), signatures=signatures)
+    return made, tmp / "model"
+
+
+def assert_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    assert sorted(ours) == sorted(theirs)
+    for key, value in theirs.items():
+        np.testing.assert_allclose(ours[key], value.numpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_nested_functions(module: tuple[Any, Path], tmp_path: Path) -> None:
+    made, path = module
+    x = _example((2, 4))
+    answers = freeze_and_run(tfsmith.load(path), tmp_path / "f.pb", {"x": x}, "nested")
+    assert_same(answers, made.nested(x))
+    flat = tfsmith.load(tmp_path / "f.pb")
+    assert_flat(flat)
+    assert not flat.graph.library
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_control_flow(module: tuple[Any, Path], tmp_path: Path, sign: int) -> None:
+    made, path = module
+    x = sign * np.array([1.0, 2.0, -0.5, 0.25], np.float32)
+    assert_same(freeze_and_run(tfsmith.load(path), tmp_path / "f.pb", {"x": x}, "branches"), made.branches(x))
+
+
+def test_tables_survive_in_a_saved_model(module: tuple[Any, Path], tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    made, path = module
+    frozen = tfsmith.freeze(tfsmith.load(path), signature="lookup", keep_init=True)
+    tfsmith.save(frozen, tmp_path / "frozen", format="saved_model")
+    assert (tmp_path / "frozen" / "assets" / "words.txt").read_text() == "alpha\nbeta\n"
+    words = np.array([b"beta", b"alpha", b"else"], object)
+    loaded = tf.saved_model.load(str(tmp_path / "frozen"))
+    assert_same(loaded.signatures["lookup"](tf.constant(words)), made.lookup(tf.constant(words)))
+
+
+def test_several_signatures_need_a_choice(module: tuple[Any, Path]) -> None:
+    with pytest.raises(tfsmith.TfsmithError, match=r"choose one .--signature.: branches, lookup, nested"):
+        tfsmith.freeze(tfsmith.load(module[1]))
