@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tfsmith.errors import OutputError, UsageError
 from tfsmith.formats.opener import open_bytes, open_model
+from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
+from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.passes.freeze import FreezeOptions, Frozen
@@ -31,6 +35,7 @@ __all__ = [
     "save",
     "freeze",
     "freeze_report",
+    "with_saver",
     "summarize",
     "show_facts",
     "signature_facts",
@@ -46,6 +51,7 @@ __all__ = [
 ]
 
 Format = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]
+_SET_ENDING = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 
 
 def load(
@@ -70,16 +76,17 @@ def load(
     if isinstance(source, (str, os.PathLike)):
         model = open_model(Path(source), checkpoint=None if checkpoint is None else Path(checkpoint), step=step)
     else:
-        model = open_bytes(source if isinstance(source, bytes) else _serialized(source))
+        model = open_bytes(source) if isinstance(source, bytes) else open_bytes(*_serialized(source))
     return model if tags is None else model.select(tags)
 
 
-def _serialized(source: Any) -> bytes:
+def _serialized(source: Any) -> tuple[bytes, str]:
+    """The bytes of a message, and its name."""
     serialize = getattr(source, "SerializeToString", None)
     if serialize is None:
         what = f"a {type(source).__name__} is no model"
         raise UsageError(what, remedy="pass a path, bytes, or a GraphDef, MetaGraphDef or SavedModel message")
-    return bytes(serialize())
+    return bytes(serialize()), str(source.DESCRIPTOR.name)
 
 
 def save(
@@ -113,13 +120,20 @@ def save(
 
 def _refuse_own_files(model: Model, target: Path) -> None:
     """An input is never overwritten, however its path is spelled."""
-    own = [] if model.path is None else [model.path]
-    own += list(model.checkpoint.files) if model.checkpoint else []
-    written = [target, *(target.with_name(target.name + ending) for ending in (".index", ".meta"))]
-    for path in written:
-        for source in own:
-            if path.exists() and source.exists() and path.samefile(source):
-                raise OutputError("the output is also the input", path=path, remedy="choose another name")
+    own = [path for path in (model.path, *(model.checkpoint.files if model.checkpoint else ())) if path is not None]
+    output = target.resolve()
+    for path in own:
+        source = path.resolve()
+        is_same = output == source or (target.exists() and path.exists() and target.samefile(path))
+        is_inside = output in source.parents or (source in output.parents and output.exists())
+        if is_same or is_inside or _is_of_one_set(source, output):
+            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+
+
+def _is_of_one_set(source: Path, output: Path) -> bool:
+    """Whether a checkpoint at `output` (or beside this `.meta`) would have `source` among its files."""
+    stem, count = _SET_ENDING.subn("", source.name)
+    return bool(count) and source.parent == output.parent and stem == output.name.removesuffix(".meta")
 
 
 def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = True) -> dict[str, Any]:
@@ -134,6 +148,8 @@ def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = Tru
     if "variables" in parts:
         facts["variable_list"] = variable_facts(model.variables)
     if not model.has_graph:
+        if not summary and set(parts) - {"variables"}:
+            raise model.no_graph()
         return facts
     if "outputs" in parts or (summary and not model.signatures):
         facts["likely"] = {
@@ -216,6 +232,15 @@ def freeze(
         keep_init=keep_init,
     )
     return freeze_report(model, options).model
+
+
+def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
+    """The model with the SaverDef of a file (binary or text), which says which variable is restored from which key."""
+    from tfsmith.formats.saver_file import read_saver_file
+
+    saver: Part[Saver | None] = Part.of(read_saver_file(Path(path)))
+    metas = tuple(dataclasses.replace(meta, saver_part=saver, raw=None) for meta in model.meta_graphs)
+    return dataclasses.replace(model, meta_graphs=metas)
 
 
 def freeze_report(model: Model, options: FreezeOptions) -> Frozen:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -373,3 +374,18 @@ def test_a_frozen_resource_gather_takes_an_axis(tmp_path: Path) -> None:
     gather = graph["bert/embeddings/Gather"]
     assert (gather.op, gather.inputs[2]) == ("GatherV2", "bert/embeddings/Gather/axis")
     assert graph["bert/encoder/layer_0/attention/self/query/MatMul/ReadVariableOp"].op == "Identity"
+
+
+def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
+    model = bert_classifier(BertConfig(60_000, 256, 1, 2, 64, 16))
+    total = sum(tensor.nbytes for tensor in model.model.variables.values())
+    assert total > 60_000_000
+    tracemalloc.start()
+    try:
+        write_checkpoint_files(model, tmp_path)
+        write_frozen(model, tmp_path / "frozen.pb")
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "frozen.pb").stat().st_size > total
+    assert peak < 16_000_000

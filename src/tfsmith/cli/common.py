@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Callable
+from typing import NoReturn
 
 from tfsmith.errors import TfsmithError
 
-__all__ = ["run", "emit", "human_bytes", "human_count", "DONE", "NO", "BAD"]
+__all__ = ["LineParser", "run", "emit", "printable", "human_bytes", "human_count", "DONE", "NO", "BAD"]
 
 DONE, NO, BAD = 0, 1, 2
 """Exit codes: done; the work's answer is no; bad usage or bad input."""
+
+
+class LineParser(argparse.ArgumentParser):
+    """Bad usage is one line with a remedy, and exit code 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Says what is wrong and stops."""
+        sys.stderr.write(f"error: {message}; `{self.prog} --help` lists what it takes\n")
+        raise SystemExit(BAD)
 
 
 def run(work: Callable[[], int], *, debug: bool = False) -> int:
@@ -20,24 +31,38 @@ def run(work: Callable[[], int], *, debug: bool = False) -> int:
         code = work()
         sys.stdout.flush()
         return code
-    except TfsmithError as error:
-        if debug:
-            raise
-        text = " ".join(str(error).split("\n"))
-        sys.stderr.write(f"error: {text}\n")
-        return BAD
     except BrokenPipeError:  # the reader has seen enough (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt:
         sys.stderr.write("error: stopped by the keyboard; nothing was written\n")
         return 130
+    except TfsmithError as error:
+        return _fail(str(error), debug=debug)
+    except OSError as error:
+        place = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        return _fail(f"{place}{error.strerror or error}; check the path and its permissions", debug=debug)
     except (RecursionError, MemoryError) as error:
-        if debug:
-            raise
         what = "is nested too deeply" if isinstance(error, RecursionError) else "takes more memory than there is"
-        sys.stderr.write(f"error: the model {what}; do not trust the file\n")
-        return BAD
+        return _fail(f"the model {what}; do not trust the file", debug=debug)
+
+
+def _fail(text: str, *, debug: bool) -> int:
+    if debug:
+        import traceback
+
+        traceback.print_exc()
+    sys.stderr.write(f"error: {printable(text)}\n")
+    return BAD
+
+
+def printable(text: str) -> str:
+    """Text from a file, made safe for a terminal: one line, and no control characters that would command it."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else _escape(char) for char in text)
+
+
+def _escape(char: str) -> str:
+    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def emit(text: str) -> None:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import NoReturn
 
 from tfsmith._version import __version__
-from tfsmith.cli.common import BAD, run
+from tfsmith.cli.common import BAD, LineParser, run
 
 __all__ = ["main", "VERBS"]
 
@@ -23,20 +21,12 @@ VERBS = MappingProxyType(
 )
 
 
-class _Parser(argparse.ArgumentParser):
-    """Bad usage is one line with a remedy, and exit code 2."""
-
-    def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"error: {message}; `{self.prog} --help` lists what it takes\n")
-        raise SystemExit(BAD)
-
-
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and gives the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = _Parser(prog="tfsmith", description="The workshop for TensorFlow model files that needs no TensorFlow.")
+    parser = LineParser(prog="tfsmith", description="The workshop for TensorFlow model files that needs no TensorFlow.")
     parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=_Parser)
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
     wanted = next((word for word in arguments if not word.startswith("-")), None)
     modules = {}
     for name, what in VERBS.items():

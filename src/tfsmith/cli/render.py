@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tfsmith.cli.common import emit
+from tfsmith.cli.common import emit, printable
 
 __all__ = ["Section", "print_sections"]
 
@@ -32,17 +32,17 @@ def print_sections(sections: Sequence[Section]) -> None:
 
 
 def _plain(section: Section) -> str:
-    rows = [section.header, *section.rows] if section.header else list(section.rows)
+    rows = [tuple(map(printable, row)) for row in ((section.header, *section.rows) if section.header else section.rows)]
     columns = max((len(row) for row in rows), default=0)
     widths = [max((len(row[column]) for row in rows if column < len(row)), default=0) for column in range(columns)]
-    lines = [section.title] if section.title else []
+    lines = [printable(section.title)] if section.title else []
     for row in rows:
         cells = [
             cell.rjust(widths[column]) if column in section.right else cell.ljust(widths[column])
             for column, cell in enumerate(row)
         ]
         lines.append(("  " + "  ".join(cells)).rstrip())
-    lines += [f"  {note}" for note in section.notes]
+    lines += [f"  {printable(note)}" for note in section.notes]
     return "\n".join(lines) + "\n"
 
 
@@ -56,7 +56,7 @@ def _print_rich(sections: Sequence[Section]) -> None:
         if number:
             console.print()
         if section.title:
-            console.print(Text(section.title, style="bold cyan"))
+            console.print(Text(printable(section.title), style="bold cyan"))
         columns = max((len(row) for row in (section.header, *section.rows)), default=0)
         if columns:
             table = Table(box=None, show_header=bool(section.header), pad_edge=False, padding=(0, 2, 0, 0))
@@ -66,7 +66,7 @@ def _print_rich(sections: Sequence[Section]) -> None:
                 side = "right" if column in section.right else "left"
                 table.add_column(title, justify=side, style=style, header_style="dim", overflow="fold")  # type: ignore[arg-type]
             for row in section.rows:
-                table.add_row(*(Text(cell) for cell in row))
+                table.add_row(*(Text(printable(cell)) for cell in row))
             console.print(table)
         for note in section.notes:
-            console.print(Text(note, style="yellow"))
+            console.print(Text(printable(note), style="yellow"))

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from tfsmith.errors import NotFoundInModelError, UnreadableFileError
 from tfsmith.formats.checkpoint_state import read_checkpoint_state
+from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.formats.tensorbundle import open_bundle
 from tfsmith.ir.model import Checkpoint
 from tfsmith.ir.tensor import Tensor
+from tfsmith.storage.source import open_file
 
 __all__ = ["open_checkpoint", "index_of", "is_prefix", "prefixes_in", "latest_prefix", "step_of"]
 
@@ -27,7 +29,12 @@ def step_of(prefix: Path) -> int | None:
 
 def is_prefix(prefix: Path) -> bool:
     """Whether a checkpoint of either version has this prefix."""
-    return index_of(prefix).is_file() or bool(_v1_shards(prefix))
+    return index_of(prefix).is_file() or _is_v1_file(prefix) or bool(_v1_shards(prefix))
+
+
+def _is_v1_file(path: Path) -> bool:
+    """Whether this is a V1 checkpoint in one file: its name is the prefix itself."""
+    return path.is_file() and sniff(open_file(path)).kind == "table"
 
 
 def index_of(prefix: Path) -> Path:
@@ -40,10 +47,12 @@ def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
 
     Raises:
         UnreadableFileError: There is none.
+        WrongFileError: Its index is something else.
         CorruptFileError: Its index is damaged.
     """
     index = index_of(prefix)
     if index.is_file():
+        refuse_foreign(sniff(open_file(index)), str(index))
         data = sorted(path for path in _siblings(prefix) if _DATA.fullmatch(path.name[len(prefix.name) :]))
         return Checkpoint(prefix, 2, (*data, index), step_of(prefix)), open_bundle(prefix)
     files = (prefix,) if prefix.is_file() else _v1_shards(prefix)
@@ -68,7 +77,12 @@ def _v1_shards(prefix: Path) -> tuple[Path, ...]:
 def prefixes_in(folder: Path) -> list[Path]:
     """The prefixes of all V2 checkpoints in a folder, by step, then name."""
     found = [path.with_suffix("") for path in folder.glob("*.index") if path.is_file()]
-    return sorted(found, key=lambda prefix: (step_of(prefix) or -1, prefix.name))
+    return sorted(found, key=_step_and_name)
+
+
+def _step_and_name(prefix: Path) -> tuple[int, str]:
+    step = step_of(prefix)
+    return (-1 if step is None else step), prefix.name
 
 
 def latest_prefix(folder: Path, step: int | None = None) -> Path:
@@ -90,7 +104,7 @@ def latest_prefix(folder: Path, step: int | None = None) -> Path:
     if not state.is_file():
         return _only(folder, there)
     prefix = read_checkpoint_state(state).latest
-    if is_prefix(prefix) or prefix.is_file():
+    if is_prefix(prefix):
         return prefix
     names = ", ".join(path.name for path in there) or "none"
     what = f"the latest checkpoint is said to be {prefix.name!r}, which is not there"

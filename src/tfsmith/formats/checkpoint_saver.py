@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfsmith.errors import OutputError
 from tfsmith.formats.bundle_writer import write_bundle
 from tfsmith.ir.model import Checkpoint
 from tfsmith.ir.tensor import Tensor
@@ -16,14 +15,11 @@ __all__ = ["copy_checkpoint", "write_checkpoint"]
 
 
 def copy_checkpoint(checkpoint: Checkpoint, prefix: Path) -> None:
-    """Copies the files of a checkpoint to another prefix, byte for byte, all or none.
+    """Copies the files of a V2 checkpoint to another prefix, byte for byte, all or none.
 
     Raises:
-        OutputError: The files of V1 have no prefix of their own to be copied under, or the disk refuses.
+        OutputError: The disk refuses.
     """
-    if checkpoint.version != 2:
-        remedy = "tfsmith convert makes it a V2 checkpoint"
-        raise OutputError("a V1 checkpoint cannot be copied into a SavedModel", path=prefix, remedy=remedy)
     with AtomicFiles() as files:
         for path in checkpoint.files:
             suffix = path.name[len(checkpoint.prefix.name) :]

@@ -86,6 +86,7 @@ def plan_collections(plan: WritePlan, number: int, collections: Mapping[str, Col
         message = new("CollectionDef")
         collection = collections[key]
         if collection.kind == "any":
+            message.any_list.SetInParent()
             for url, data in collection.values:
                 message.any_list.value.add(type_url=url, value=data)
         elif collection.kind != "none":

@@ -19,7 +19,7 @@ from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan
 from tfsmith.wire.scan import BYTES, fields
 
-__all__ = ["read_meta_graph", "plan_meta_graph"]
+__all__ = ["read_meta_graph", "read_saver", "plan_meta_graph"]
 
 _INFO, _GRAPH, _SAVER, _COLLECTIONS, _SIGNATURES, _ASSETS, _OBJECTS = 1, 2, 3, 4, 5, 6, 7
 _KNOWN = (_INFO, _GRAPH, _SAVER, _COLLECTIONS, _SIGNATURES, _ASSETS, _OBJECTS)
@@ -64,7 +64,7 @@ def read_meta_graph(span: Span) -> MetaGraph:
     return MetaGraph(
         graph_part=part(_GRAPH, lambda: read_graph(payload.get(_GRAPH, empty), lambda: info.value.ops)),
         info_part=info,
-        saver_part=part(_SAVER, lambda: _saver(payload.get(_SAVER))),
+        saver_part=part(_SAVER, lambda: read_saver(payload.get(_SAVER))),
         collections_part=part(_COLLECTIONS, lambda: collections_from_messages(several(_COLLECTIONS).collection_def)),
         signatures_part=part(
             _SIGNATURES, lambda: signatures_from_messages(several(_SIGNATURES).signature_def, span.name)
@@ -91,7 +91,8 @@ def _info(span: Span | None) -> MetaInfo:
     )
 
 
-def _saver(span: Span | None) -> Saver | None:
+def read_saver(span: Span | None) -> Saver | None:
+    """A SaverDef, or None where there is none."""
     if span is None:
         return None
     message = parse("SaverDef", span)

@@ -5,24 +5,27 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError
 from tfsmith.formats.checkpoint import index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
 from tfsmith.formats.graphdef import read_graph
 from tfsmith.formats.metagraph import read_meta_graph
 from tfsmith.formats.savedmodel import MAIN_FILES, find_main_file, open_saved_model, read_saved_model
-from tfsmith.formats.sniff import Sniffed, sniff
-from tfsmith.formats.textfile import read_text_file
+from tfsmith.formats.sniff import Sniffed, refuse_foreign, sniff
+from tfsmith.formats.textfile import read_text
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.part import Part
-from tfsmith.storage.source import open_file
+from tfsmith.storage.source import from_bytes, open_file
 from tfsmith.storage.span import Span
 
 __all__ = ["open_model", "open_bytes"]
 
 _DATA = re.compile(r"(.+)\.data-\d{5}-of-\d{5}$")
+_MESSAGES = MappingProxyType({"graphdef": "GraphDef", "metagraph": "MetaGraphDef", "saved_model": "SavedModel"})
+_STEP_WHAT = "--step chooses among the checkpoints of a folder"
 
 
 def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None = None) -> Model:
@@ -35,33 +38,46 @@ def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None =
 
     Raises:
         WrongFileError: The path is something else; the remedy says what to pass.
-        UnreadableFileError: There is nothing there.
+        UnreadableFileError: There is nothing there, or it may not be read.
         CorruptFileError: It is damaged.
     """
-    model = _open(path, step)
-    if checkpoint is None:
-        return model
+    try:
+        return _open(path, step) if checkpoint is None else _open_both(path, checkpoint, step)
+    except OSError as error:
+        what = f"cannot be opened ({error.strerror or error})"
+        raise UnreadableFileError(what, path=path, remedy="check the path and its permissions") from error
+
+
+def _open_both(path: Path, checkpoint: Path, step: int | None) -> Model:
+    """A graph, and the checkpoint that belongs to it."""
+    model = _open(path, None)
     if not model.has_graph:
         remedy = "pass the graph as MODEL and the checkpoint as --checkpoint"
         raise UsageError("MODEL is itself a checkpoint, so it has no graph for another one", path=path, remedy=remedy)
+    if step is not None and not checkpoint.is_dir():
+        raise UsageError(_STEP_WHAT, path=checkpoint, remedy="pass the folder as --checkpoint")
     prefix = latest_prefix(checkpoint, step) if checkpoint.is_dir() else _prefix(checkpoint)
     found, variables = open_checkpoint(prefix)
     return replace(model, checkpoint=found, variables=variables)
 
 
-def open_bytes(data: bytes) -> Model:
-    """Opens a GraphDef, MetaGraphDef or SavedModel message that is in memory."""
-    from tfsmith.storage.source import from_bytes
+def open_bytes(data: bytes, message: str = "") -> Model:
+    """Opens a GraphDef, MetaGraphDef or SavedModel that is in memory, in either form.
 
+    Args:
+        data: The bytes.
+        message: Which of these messages it is, if that is known.
+    """
     span = from_bytes(data)
-    return _open_message(span, sniff(span), None)
+    kind = next((kind for kind, name in _MESSAGES.items() if name == message), None)
+    return _open_message(span, sniff(span) if kind is None else Sniffed(kind), None)
 
 
 def _open(path: Path, step: int | None) -> Model:
     if path.is_dir():
         return _open_folder(path, step)
     if step is not None:
-        raise UsageError("--step chooses among the checkpoints of a folder", path=path, remedy="pass the folder")
+        raise UsageError(_STEP_WHAT, path=path, remedy="pass the folder")
     if not path.exists():
         return _open_missing(path)
     if path.name in MAIN_FILES:
@@ -78,10 +94,7 @@ def _open(path: Path, step: int | None) -> Model:
 def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
     if found.kind == "table":
         return _open_table(path)
-    if found.kind == "empty":
-        raise WrongFileError("the file is empty", path=path, remedy="its download or export failed; fetch it again")
-    if found.kind == "foreign":
-        raise WrongFileError(f"this is {found.what}", path=path, remedy=found.remedy)
+    refuse_foreign(found, str(path))
     if found.kind == "state":
         what = "this is the list of a folder's checkpoints, not a checkpoint"
         raise WrongFileError(what, path=path, remedy=f"pass the folder {path.parent}")
@@ -95,9 +108,8 @@ def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
 
 
 def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
-    if found.text and path is not None:
-        message = {"graphdef": "GraphDef", "metagraph": "MetaGraphDef", "saved_model": "SavedModel"}[found.kind]
-        span = read_text_file(path, message)
+    if found.text and found.kind in _MESSAGES:
+        span = read_text(span, _MESSAGES[found.kind])
     if found.kind == "saved_model":  # under another name: the graph of a SavedModel, such as a replacement leaves
         return replace(read_saved_model(span), path=path)
     if found.kind == "metagraph":
@@ -159,6 +171,8 @@ def _open_folder(folder: Path, step: int | None) -> Model:
     main = find_main_file(folder)
     if main is not None and step is None:
         return open_saved_model(folder, main)
+    if main is not None and not prefixes_in(folder):
+        raise UsageError(_STEP_WHAT, path=folder, remedy="this is a SavedModel; leave --step out")
     if (folder / "checkpoint").is_file() or (step is not None and prefixes_in(folder)):
         return _open_prefix(latest_prefix(folder, step))
     if folder.name == "variables" and find_main_file(folder.parent):

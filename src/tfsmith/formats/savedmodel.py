@@ -9,7 +9,8 @@ from pathlib import Path
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError
 from tfsmith.formats.checkpoint import open_checkpoint
 from tfsmith.formats.metagraph import read_meta_graph
-from tfsmith.formats.textfile import read_text_file
+from tfsmith.formats.sniff import refuse_foreign, sniff
+from tfsmith.formats.textfile import read_text
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.storage.source import open_file
 from tfsmith.storage.span import Span
@@ -29,20 +30,21 @@ def find_main_file(folder: Path) -> Path | None:
 
 def open_saved_model(folder: Path, main: Path) -> Model:
     """Opens a SavedModel folder. The shell of the main file and the checkpoint's index are read, nothing else."""
+    span = open_file(main)
+    refuse_foreign(sniff(span), str(main))
     if main.suffix == ".pbtxt":
-        span = read_text_file(main, "SavedModel")
+        span = read_text(span, "SavedModel")
     elif main.suffix == ".cpb":
         from tfsmith.formats.chunked import read_chunked  # rare, so only loaded when it is needed
 
-        span = read_chunked(open_file(main))
-    else:
-        span = open_file(main)
-    model = replace(read_saved_model(span), path=folder, side_files=_side_files(folder))
+        span = read_chunked(span)
+    model = replace(read_saved_model(span), path=folder)
     prefix = folder / "variables" / "variables"
     if not prefix.with_name("variables.index").is_file():
-        return model
+        return replace(model, side_files=_side_files(folder, frozenset()))
     checkpoint, variables = open_checkpoint(prefix)
-    return replace(model, checkpoint=checkpoint, variables=variables)
+    side_files = _side_files(folder, frozenset(checkpoint.files if variables else ()))
+    return replace(model, checkpoint=checkpoint, variables=variables, side_files=side_files)
 
 
 def read_saved_model(span: Span) -> Model:
@@ -68,14 +70,15 @@ def read_saved_model(span: Span) -> Model:
     return Model("saved_model", tuple(metas), raw=span, extras=tuple(extras))
 
 
-def _side_files(folder: Path) -> tuple[SideFile, ...]:
+def _side_files(folder: Path, others: frozenset[Path]) -> tuple[SideFile, ...]:
+    """All files of the folder but the main file and those of the checkpoint."""
     found: list[SideFile] = []
     for root, folders, names in os.walk(folder):
         folders.sort()
         for name in sorted(names):
             path = Path(root) / name
             relative = path.relative_to(folder).as_posix()
-            if relative in MAIN_FILES or relative.startswith("variables/variables."):
+            if relative in MAIN_FILES or path in others:
                 continue
             found.append(SideFile(relative, path))
             if len(found) > _MAX_SIDE_FILES:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tfsmith.errors import OutputError
 from tfsmith.formats.checkpoint_saver import copy_checkpoint, write_checkpoint
 from tfsmith.formats.graphdef import check_size
 from tfsmith.formats.metagraph import plan_meta_graph
-from tfsmith.formats.savedmodel import META_GRAPHS, SCHEMA_VERSION
+from tfsmith.formats.savedmodel import META_GRAPHS, SCHEMA_VERSION, find_main_file
 from tfsmith.formats.textfile import write_text_file
 from tfsmith.ir.model import Model
 from tfsmith.storage.output import AtomicFolder
-from tfsmith.storage.sink import AtomicFile
+from tfsmith.storage.sink import AtomicFile, explained
 from tfsmith.storage.source import open_file
 from tfsmith.storage.span import Span
 from tfsmith.wire.plan import WritePlan, encode_varint, tag
@@ -39,9 +40,12 @@ def save_saved_model(model: Model, folder: Path, *, text: bool = False, force: b
     """Writes a SavedModel folder, whole or not at all. Weights and assets are copied inside the kernel.
 
     Raises:
-        OutputError: The folder exists and `force` is not set, or the disk refuses.
+        OutputError: The folder exists and `force` is not set, it is no SavedModel, or the disk refuses.
         LimitError: The main file would be over 2 GiB.
     """
+    if force and folder.is_dir() and not find_main_file(folder) and next(folder.iterdir(), None) is not None:
+        remedy = "choose another name, or remove the folder yourself"
+        raise OutputError("the folder exists and is no SavedModel, so it is not replaced", path=folder, remedy=remedy)
     plan = plan_saved_model(model)
     check_size(plan, folder)
     with AtomicFolder(folder, replace=force) as work:
@@ -53,7 +57,8 @@ def save_saved_model(model: Model, folder: Path, *, text: bool = False, force: b
         _write_variables(model, work / "variables")
         for side in model.side_files:
             target = work / side.name
-            target.parent.mkdir(parents=True, exist_ok=True)
+            with explained(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
             with AtomicFile(target) as sink:
                 sink.write_span(open_file(side.path))
 
@@ -61,8 +66,9 @@ def save_saved_model(model: Model, folder: Path, *, text: bool = False, force: b
 def _write_variables(model: Model, folder: Path) -> None:
     if not model.variables:
         return
-    folder.mkdir()
-    if model.checkpoint is not None:
+    with explained(folder):
+        folder.mkdir()
+    if model.checkpoint is not None and model.checkpoint.version == 2:
         copy_checkpoint(model.checkpoint, folder / "variables")
     else:
         write_checkpoint(folder / "variables", model.variables)

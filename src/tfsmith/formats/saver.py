@@ -28,6 +28,8 @@ def save_model(model: Model, path: Path, *, format: str | None, shards: int = 1,
     """Writes a model; see `tfsmith.api.save`."""
     text = path.suffix == ".pbtxt" or format == "pbtxt"
     chosen = _OF_KIND[model.kind] if format in (None, "pbtxt") else format
+    if text and chosen == "checkpoint":
+        chosen = "pb"  # which will say that a checkpoint has no graph
     if chosen == "saved_model":
         save_saved_model(model, path, text=text, force=force)
     elif chosen == "meta":
@@ -56,9 +58,11 @@ def _save_message(path: Path, message: str, plan: Span | WritePlan, *, text: boo
 
 def _save_meta(model: Model, path: Path, *, text: bool, shards: int) -> None:
     """The graph as a `.meta`, and the variables beside it under the same prefix."""
+    plan = plan_meta_graph(model.meta)
+    check_size(plan, path)
     if model.variables:
         _save_checkpoint(model, path.with_suffix("") if path.suffix == ".meta" else path, shards)
-    _save_message(path, "MetaGraphDef", plan_meta_graph(model.meta), text=text)
+    _save_message(path, "MetaGraphDef", plan, text=text)
 
 
 def _save_checkpoint(model: Model, prefix: Path, shards: int) -> None:

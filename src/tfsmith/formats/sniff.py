@@ -6,14 +6,15 @@ import re
 from dataclasses import dataclass
 from itertools import islice
 
-from tfsmith.errors import CorruptFileError
+from tfsmith.errors import CorruptFileError, WrongFileError
 from tfsmith.storage.span import Span
 from tfsmith.wire.scan import BYTES, VARINT, RawField, fields
 
-__all__ = ["Sniffed", "sniff"]
+__all__ = ["Sniffed", "refuse_foreign", "sniff"]
 
 _TABLE_MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
 _PEEK = 64
+_META_GRAPH_FIELDS = 7
 _OP = re.compile(rb"[A-Za-z_][A-Za-z0-9_.>\-]*")
 
 _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
@@ -71,6 +72,18 @@ def sniff(span: Span) -> Sniffed:
     return _binary_kind(span) if text is None else text
 
 
+def refuse_foreign(found: Sniffed, path: str) -> None:
+    """Refuses what is no file of TensorFlow's at all, such as the pointer that Git LFS leaves in place of one.
+
+    Raises:
+        WrongFileError: It is empty or of another program; the remedy says what to do.
+    """
+    if found.kind == "empty":
+        raise WrongFileError("the file is empty", path=path, remedy="its download or export failed; fetch it again")
+    if found.kind == "foreign":
+        raise WrongFileError(f"this is {found.what}", path=path, remedy=found.remedy)
+
+
 def _zip(span: Span) -> Sniffed:
     names = span.source.buffer[max(span.start, span.stop - 65536) : span.stop].tobytes()
     if b"config.json" in names and b"model.weights.h5" in names:
@@ -120,7 +133,7 @@ def _binary_kind(span: Span) -> Sniffed:
     types = {(field.number, field.wire_type) for field in peek}
     if (1, VARINT) in types and types & {(7, BYTES), (8, BYTES)}:
         return Sniffed("foreign", what="an ONNX model", remedy="pass the TensorFlow model that it was made from")
-    if types <= {(1, VARINT), (2, BYTES)} and _holds_meta_graph(span, peek):
+    if {kind for kind in types if kind[0] <= 2} <= {(1, VARINT), (2, BYTES)} and _holds_meta_graph(span, peek):
         return Sniffed("saved_model")
     if _is_meta_graph(span, peek):
         return Sniffed("metagraph")
@@ -152,6 +165,7 @@ def _holds_meta_graph(span: Span, peek: list[RawField]) -> bool:
 
 def _is_meta_graph(span: Span, peek: list[RawField]) -> bool:
     """A meta graph has a graph_def (2) with nodes in it, or a meta_info_def (1) that is no node."""
+    peek = [field for field in peek if field.number <= _META_GRAPH_FIELDS]  # others may come with a newer TensorFlow
     if not peek or any(field.wire_type != BYTES for field in peek):
         return False
     for field in peek:

@@ -6,28 +6,27 @@ from pathlib import Path
 
 from tfsmith.errors import CorruptFileError
 from tfsmith.storage.sink import AtomicFile
-from tfsmith.storage.source import from_bytes, open_file
+from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
 from tfsmith.wire.plan import WritePlan
 
-__all__ = ["read_text_file", "write_text_file"]
+__all__ = ["read_text", "write_text_file"]
 
 
-def read_text_file(path: Path, message: str) -> Span:
-    """Reads a text file of a message and gives its wire bytes, in memory.
+def read_text(span: Span, message: str) -> Span:
+    """Reads the text of a message and gives its wire bytes, in memory.
 
     Raises:
         CorruptFileError: It is not UTF-8, or not the text of such a message; the error has line and column.
     """
     from tfsmith.wire.text_reader import text_to_wire  # most files are binary: loaded when needed
 
-    data = open_file(path).tobytes()
     try:
-        text = data.decode()
+        text = span.tobytes().decode()
     except UnicodeDecodeError as error:
         remedy = "pass a text file in UTF-8"
-        raise CorruptFileError("this is not text", path=path, offset=error.start, remedy=remedy) from error
-    return from_bytes(text_to_wire(text, message, str(path)), str(path))
+        raise CorruptFileError("this is not text", path=span.name, offset=error.start, remedy=remedy) from error
+    return from_bytes(text_to_wire(text, message, span.name), span.name)
 
 
 def write_text_file(path: Path, message: str, plan: Span | WritePlan) -> None:

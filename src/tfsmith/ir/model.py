@@ -87,12 +87,13 @@ class Model:
             NotFoundInModelError: There is no graph.
         """
         if not self.meta_graphs:
-            raise NotFoundInModelError(
-                "a checkpoint holds variables but no graph",
-                path=self.path,
-                remedy="pass the .meta file, the graph, or the SavedModel that belongs to it",
-            )
+            raise self.no_graph()
         return self.meta_graphs[self.selected]
+
+    def no_graph(self) -> NotFoundInModelError:
+        """What to raise where a graph is wanted and there is none."""
+        remedy = "pass the .meta file, the graph, or the SavedModel that belongs to it"
+        return NotFoundInModelError("a checkpoint holds variables but no graph", path=self.path, remedy=remedy)
 
     @property
     def graph(self) -> Graph:

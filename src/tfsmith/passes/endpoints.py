@@ -35,6 +35,8 @@ _OUTPUT_NAME = re.compile(
 )
 _LOSS_NAME = re.compile(r"(^|/|_)(loss|cost)(_\d+)?$", re.IGNORECASE)
 _OUTPUT_OPS = frozenset({"Softmax", "Sigmoid", "ArgMax", "TopKV2", "LogSoftmax", "Identity", "IdentityN", "BiasAdd"})
+_NAME_END = 200
+"""So much of a name's end is looked at: the patterns take quadratic time."""
 _LEAST = 3
 
 
@@ -107,7 +109,7 @@ def _judge(graph: Graph, node: Node, fed: set[str]) -> Candidate | None:
     if op in _NO_ANSWER or op in _VARIABLE_OPS or op in _INPUT_OPS or op.startswith(_NO_ANSWER_PREFIX):
         return None
     is_last = not graph.consumers(node.name)
-    is_named = _OUTPUT_NAME.search(node.name) is not None
+    is_named = _OUTPUT_NAME.search(node.name[-_NAME_END:]) is not None
     if not (is_last or is_named) or _SUMMARY.match(op) or _TRAINING_SCOPE.search(node.name):
         return None
     reasons: list[str] = []
@@ -131,7 +133,7 @@ def _judge(graph: Graph, node: Node, fed: set[str]) -> Candidate | None:
 
 def _is_loss(node: Node) -> bool:
     """A reduction at the end of a training graph is what it minimises, not what it answers."""
-    return node.op in ("Mean", "Sum", "AddN") or _LOSS_NAME.search(node.name) is not None
+    return node.op in ("Mean", "Sum", "AddN") or _LOSS_NAME.search(node.name[-_NAME_END:]) is not None
 
 
 def _candidate(graph: Graph, node: Node, reason: str, score: int, output: int = 0) -> Candidate:

@@ -27,7 +27,7 @@ from tfsmith.passes.interface import INIT_COLLECTIONS, choose_outputs, choose_si
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
 from tfsmith.passes.set_shape import batch_shapes, set_input_shapes
 from tfsmith.passes.training import Note, find_training
-from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
+from tfsmith.passes.variables import VARIABLE_OPS, find_value, initial_values, restore_sources
 
 __all__ = ["FreezeOptions", "Frozen", "freeze"]
 
@@ -55,6 +55,7 @@ class FreezeOptions:
         batch_size: Fixes the first dimension of every placeholder.
         input_shapes: New shapes of placeholders, by name.
         inline: Whether to inline functions; by default for models that TensorFlow 2 saved.
+        initializers: Nodes that initialise variables; their constants count where the checkpoint has no value.
         keep_init: Whether to keep what fills the tables, as a SavedModel needs it.
     """
 
@@ -67,6 +68,7 @@ class FreezeOptions:
     batch_size: int | None = None
     input_shapes: Mapping[str, Shape] = field(default_factory=dict)
     inline: bool | None = None
+    initializers: tuple[str, ...] = ()
     keep_init: bool = False
 
 
@@ -139,9 +141,13 @@ def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[st
         raise UnsupportedError(
             what, path=model.path, remedy="write a plain graph instead (--as pb), or freeze them all"
         )
+    initial = initial_values(model.graph, options.initializers) if options.initializers else {}
     values: dict[str, Tensor] = {}
     keys: dict[str, str] = {}
     for node in wanted:
+        if node.name in initial and node.name not in sources and node.name not in model.variables:
+            keys[node.name], values[node.name] = node.name, initial[node.name]
+            continue
         if node.name not in sources and options.keep_init and _is_initialised(graph, node):
             continue  # the model's own initializer fills it, as it does for the paths of assets
         keys[node.name], values[node.name] = find_value(model, node, sources, ema=options.ema)

@@ -8,13 +8,14 @@ function. The name in the checkpoint need not be the node's name. Without a save
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
@@ -23,7 +24,7 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_slice import slice_tensor
 
-__all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "find_value"]
+__all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "initial_values", "find_value"]
 
 VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 EMA_SUFFIX = "/ExponentialMovingAverage"
@@ -59,6 +60,26 @@ def restore_sources(meta: MetaGraph) -> dict[str, Source]:
     if root is None:
         return {}
     return dict(_walk(graph, root, graph.library))
+
+
+def initial_values(graph: Graph, initializers: Sequence[str]) -> dict[str, Tensor]:
+    """For each variable that these nodes initialise with a constant, by its node's name, that constant.
+
+    Nothing is run: an initializer that computes its value gives none.
+
+    Raises:
+        NotFoundInModelError: An initializer is not in the graph.
+    """
+    found: dict[str, Tensor] = {}
+    for name in graph.ancestors(graph.resolve(text).node for text in initializers):
+        node = graph[name]
+        if node.op not in _ASSIGN_OPS or len(node.data_inputs) < 2:
+            continue
+        variable, source = _origin(graph, node.inputs[0]), _origin(graph, node.data_inputs[1], ("Const",))
+        value = None if source is None or source not in graph else graph[source].get("value")
+        if variable is not None and value is not None:
+            found[variable] = value
+    return found
 
 
 def _walk(body: Body, root: Node, library: Mapping[str, Function]) -> Iterator[tuple[str, Source]]:
@@ -103,12 +124,12 @@ def _walk_call(body: Body, node: Node, library: Mapping[str, Function]) -> Itera
                 yield variable, source
 
 
-def _origin(body: Body, text: str) -> str | None:
-    """The variable's node, or the function's argument, that an input comes from."""
+def _origin(body: Body, text: str, ops: Container[str] = VARIABLE_OPS) -> str | None:
+    """The node of one of these ops, or the function's argument, that an input comes from."""
     for _ in range(_MAX_CHAIN):
         name = body.resolve(text).node
         node = body.by_name.get(name)
-        if node is None or node.op in VARIABLE_OPS:
+        if node is None or node.op in ops:
             return name
         if node.op not in _PASS_OPS or not node.inputs:
             return None

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import DType, dtype
+from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.metagraph import Collection
 from tfsmith.ir.node import Node
@@ -19,7 +19,7 @@ from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
 from tfsmith.testing.names import Names
 from tfsmith.testing.opcheck import node_problems
 from tfsmith.testing.shapes import infer
-from tfsmith.testing.values import FLOAT32, INT32, Operation, Output
+from tfsmith.testing.values import FLOAT32, INT32, Operation, Output, reference_to
 from tfsmith.testing.variables import Initializer, Kind, Values, Variable, make_variable
 
 __all__ = ["GRAPH_VERSION", "GraphBuilder", "Operand"]
@@ -29,8 +29,6 @@ GRAPH_VERSION = 2474
 
 Operand = Any
 """What a node can take: an `Output`, a `Variable`, a number, a string, or a (nested) list of these."""
-
-_REF = 100
 
 
 class _Draft:
@@ -60,7 +58,7 @@ class GraphBuilder:
         variables: What `variable` makes: "ref" (VariableV2, TensorFlow 1's own) or "resource" (VarHandleOp).
 
     Attributes:
-        names: Gives names; `with builder.names.enter("scope")` opens a scope.
+        names: Gives names.
         values: The values of the variables, by name, in order of creation.
         collections: The collections, by key.
     """
@@ -79,13 +77,17 @@ class GraphBuilder:
 
     # Blocks
 
+    def name_scope(self, name: str) -> AbstractContextManager[str]:
+        """Opens a name scope; see `Names.enter`."""
+        return self.names.enter(name)
+
     @contextmanager
     def variable_scope(self, name: str) -> Iterator[str]:
         """Opens a scope for variables, and a name scope of the same name for nodes; gives the latter."""
         before = self._variable_scope
         self._variable_scope = f"{before}/{name}" if before else name
         try:
-            with self.names.enter(name) as scope:
+            with self.name_scope(name) as scope:
                 yield scope
         finally:
             self._variable_scope = before
@@ -155,7 +157,7 @@ class GraphBuilder:
             what = f"{op} takes {len(definition.inputs)} inputs, not {len(inputs)}"
             raise UsageError(what, remedy="give one for each input of its definition, lists where it takes several")
         given = {key: attr(value) for key, value in (attrs or {}).items()}
-        with self.names.enter(name or op) as scope:
+        with self.name_scope(name or op) as scope:
             types = _known_types(definition, inputs, given)
             groups = [self._group(arg, value, types) for arg, value in zip(definition.inputs, inputs, strict=True)]
         return self._add(definition, scope[:-1], groups, given)
@@ -208,7 +210,7 @@ class GraphBuilder:
         if isinstance(value, Variable):
             return self.read(value)
         if isinstance(value, (list, tuple)) and any(isinstance(item, Output) for item in value):
-            with self.names.enter(name) as scope:
+            with self.name_scope(name) as scope:
                 parts = [self.tensor(item, dtype or INT32, str(number)) for number, item in enumerate(value)]
             return self.node("Pack", [parts], {}, scope).out
         return self.const(value, dtype, name)
@@ -334,4 +336,4 @@ def _attrs_told_by(arg: ArgDef, group: Sequence[Output]) -> dict[str, Attr]:
 
 def _output_types(definition: OpDef, attrs: Mapping[str, Attr]) -> tuple[DType, ...]:
     types = [(arg.is_ref, kind) for arg in definition.outputs for kind in arg.types(attrs)]
-    return tuple(dtype(kind.number + _REF) if is_ref else kind for is_ref, kind in types if kind is not None)
+    return tuple(reference_to(kind) if is_ref else kind for is_ref, kind in types if kind is not None)

@@ -43,7 +43,7 @@ def build_conv_net(
         net = _convolve(builder, net, depth, f"conv2d{suffix}", weights)
         net = _normalize(builder, net, depth, f"batch_normalization{suffix}", weights)
         net = builder.node("Relu", [net]).out
-        with builder.names.enter(f"max_pooling2d{suffix}"):
+        with builder.name_scope(f"max_pooling2d{suffix}"):
             window = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
             net = builder.node("MaxPool", [net], window).out
     net = builder.node("Mean", [net, [1, 2]]).out

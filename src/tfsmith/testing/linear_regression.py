@@ -18,7 +18,7 @@ def build_linear_regression(kind: Kind, slope: float, intercept: float) -> tuple
         The builder, and its tensors by key: x, y_sample, y, loss.
     """
     builder = GraphBuilder(kind)
-    with builder.names.enter("inputs"):
+    with builder.name_scope("inputs"):
         x = builder.placeholder(FLOAT64, [None, None], "x_sample")
         sample = builder.placeholder(FLOAT64, [None, None], "y_sample")
         builder.add_to_collection("inputs", x)
@@ -26,11 +26,11 @@ def build_linear_regression(kind: Kind, slope: float, intercept: float) -> tuple
     with builder.variable_scope("model_variables"):
         weight = builder.variable("slope", builder.const(1.0, FLOAT64), fixed(slope))
         offset = builder.variable("intercept", builder.const(1.0, FLOAT64), fixed(intercept))
-    with builder.names.enter("linear_regression"):
+    with builder.name_scope("linear_regression"):
         product = builder.node("Mul", [builder.read(weight), x], {}, "mul").out
         y = builder.node("AddV2", [product, offset], {}, "add").out
         builder.add_to_collection("outputs", y)
-    with builder.names.enter("optimizer"):
+    with builder.name_scope("optimizer"):
         error = builder.node("Sub", [y, sample], {}, "sub").out
         loss = reduce_all_axes(builder, "Sum", builder.node("Pow", [error, 2.0], {}, "pow").out)
     return builder, {"x": x, "y_sample": sample, "y": y, "loss": loss}

@@ -10,6 +10,7 @@ from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.opdef import OpDef
+from tfsmith.testing.values import reference_to
 
 __all__ = ["graph_problems", "node_problems"]
 
@@ -93,6 +94,4 @@ def _type_of(graph: Graph, text: str) -> DType | None:
     definition = graph.op_def(graph[name].op)
     if found is None or definition is None or not any(arg.is_ref for arg in definition.outputs):
         return found
-    from tfsmith.ir.dtype import dtype
-
-    return dtype(found.number + 100)
+    return reference_to(found)

@@ -60,7 +60,7 @@ def strided_slice(
 ) -> Output:
     """`tensor[begin:end, ...]`, with steps of one."""
     masks = {"begin_mask": begin_mask, "end_mask": end_mask, "shrink_axis_mask": shrink}
-    with builder.names.enter("strided_slice") as scope:
+    with builder.name_scope("strided_slice") as scope:
         bounds = [builder.const(list(part), INT32, "stack") for part in (begin, end, [1] * len(begin))]
     return builder.node("StridedSlice", [tensor, *bounds], masks, scope).out
 
@@ -84,7 +84,7 @@ def matmul(builder: GraphBuilder, left: Output, right: Operand, *, transpose_rig
 
 def one_hot(builder: GraphBuilder, indices: Output, depth: int) -> Output:
     """`tf.one_hot`, of float32."""
-    with builder.names.enter("one_hot") as scope:
+    with builder.name_scope("one_hot") as scope:
         on, off = builder.const(1.0, FLOAT32, "on_value"), builder.const(0.0, FLOAT32, "off_value")
     return builder.node("OneHot", [indices, depth, on, off], {}, scope).out
 
@@ -94,7 +94,7 @@ def ones_of(builder: GraphBuilder, dims: Sequence[Dim]) -> Output:
     known = [dim for dim in dims if isinstance(dim, int)]
     if len(known) == len(dims):
         return filled(builder, 1, tuple(known), FLOAT32, "ones")
-    with builder.names.enter("ones") as scope:
+    with builder.name_scope("ones") as scope:
         packed = builder.tensor(list(dims), INT32, "packed")
         return builder.node("Fill", [packed, builder.const(1.0, FLOAT32)], {}, scope).out
 
@@ -106,17 +106,17 @@ def reduce_all_axes(builder: GraphBuilder, op: str, tensor: Output) -> Output:
 
 def assert_less_equal(builder: GraphBuilder, left: int, right: int) -> Operation:
     """`tf.assert_less_equal` of two numbers: TensorFlow checks them again whenever the graph runs."""
-    with builder.names.enter("assert_less_equal"):
+    with builder.name_scope("assert_less_equal"):
         x, y = builder.const(left, INT32, "x"), builder.const(right, INT32, "y")
         less = builder.node("LessEqual", [x, y]).out
         rank = builder.const(0, INT32, "Rank")
-        with builder.names.enter("range") as scope:
+        with builder.name_scope("range") as scope:
             start, step = builder.const(0, INT32, "start"), builder.const(1, INT32, "delta")
         axes = builder.node("Range", [start, rank, step], {}, scope).out
         condition = builder.node("All", [less, axes]).out
         names = [f"{letter} ({output.tensor_name}) = " for letter, output in (("x", x), ("y", y))]
         texts = ["Condition x <= y did not hold element-wise:", *names]
-        with builder.names.enter("Assert"):
+        with builder.name_scope("Assert"):
             for text in texts:
                 builder.const(text)
             return builder.node("Assert", [condition, [texts[0], texts[1], x, texts[2], y]])
@@ -157,12 +157,12 @@ def layer_norm(builder: GraphBuilder, x: Output, beta: Values, gamma: Values) ->
     with builder.variable_scope("LayerNorm"):
         offset = builder.variable("beta", zeros, beta, collections=["model_variables"])
         scale = builder.variable("gamma", ones, gamma, collections=["model_variables"])
-        with builder.names.enter("moments"):
+        with builder.name_scope("moments"):
             mean = builder.node("Mean", [x, axis], keep, "mean").out
             still = builder.node("StopGradient", [mean]).out
             squares = builder.node("SquaredDifference", [x, still]).out
             variance = builder.node("Mean", [squares, axis], keep, "variance").out
-        with builder.names.enter("batchnorm"):
+        with builder.name_scope("batchnorm"):
             padded = builder.node("AddV2", [variance, 1e-12], {}, "add").out
             inverse = builder.node("Mul", [builder.node("Rsqrt", [padded]).out, scale], {}, "mul").out
             scaled = builder.node("Mul", [x, inverse], {}, "mul").out

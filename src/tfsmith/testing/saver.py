@@ -24,7 +24,7 @@ def add_saver(builder: GraphBuilder, *, sharded: bool = False) -> Saver:
         sharded: Whether to save by way of a temporary folder, as SavedModelBuilder and Estimator have it.
     """
     variables = sorted(builder.variables, key=lambda variable: variable.name)
-    with builder.names.enter("save"):
+    with builder.name_scope("save"):
         filename = _filename(builder)
         saved = _save_sharded(builder, filename, variables) if sharded else _save(builder, filename, variables)
         restored = _restore(builder, filename, variables, sharded=sharded)
@@ -33,7 +33,7 @@ def add_saver(builder: GraphBuilder, *, sharded: bool = False) -> Saver:
 
 def _filename(builder: GraphBuilder) -> Output:
     attrs = {"shape": SCALAR}
-    with builder.names.enter("filename") as scope:
+    with builder.name_scope("filename") as scope:
         default = builder.const("model", name="input")
     filename = builder.node("PlaceholderWithDefault", [default], attrs, scope).out
     return builder.node("PlaceholderWithDefault", [filename], attrs, "Const").out
@@ -64,7 +64,7 @@ def _save_sharded(builder: GraphBuilder, filename: Output, variables: Sequence[V
         shard = builder.node("ShardedFilename", [joined, 0, count]).out
         saved = _save(builder, shard, variables)
         with builder.control_dependencies([saved.node]):
-            with builder.names.enter("MergeV2Checkpoints") as scope:
+            with builder.name_scope("MergeV2Checkpoints") as scope:
                 prefixes = builder.node("Pack", [[shard]], {}, "checkpoint_prefixes").out
             merged = builder.node("MergeV2Checkpoints", [prefixes, filename], {}, scope)
             with builder.control_dependencies([merged.name]):

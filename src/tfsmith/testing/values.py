@@ -5,10 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from tfsmith.ir.dtype import DType, dtype_named
+from tfsmith.ir.dtype import DType, dtype, dtype_named
 from tfsmith.ir.shape import UNKNOWN, Shape
 
-__all__ = ["BOOL", "FLOAT32", "FLOAT64", "INT32", "INT64", "RESOURCE", "STRING", "Inferred", "Operation", "Output"]
+__all__ = [
+    "BOOL",
+    "FLOAT32",
+    "FLOAT64",
+    "INT32",
+    "INT64",
+    "RESOURCE",
+    "STRING",
+    "Inferred",
+    "Operation",
+    "Output",
+    "reference_to",
+]
 
 BOOL: Final = dtype_named("bool")
 FLOAT32: Final = dtype_named("float32")
@@ -17,6 +29,11 @@ INT32: Final = dtype_named("int32")
 INT64: Final = dtype_named("int64")
 RESOURCE: Final = dtype_named("resource")
 STRING: Final = dtype_named("string")
+
+
+def reference_to(kind: DType) -> DType:
+    """The dtype of a reference to such values, as TensorFlow 1's variables have it."""
+    return dtype(kind.number + 100)
 
 
 @dataclass(frozen=True, slots=True)

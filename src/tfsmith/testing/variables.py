@@ -89,7 +89,7 @@ def make_variable(
     """Adds the nodes of a variable with this full name. Callers use `GraphBuilder.variable`."""
     kind = builder.variable_kind
     make = _ref_variable if kind == "ref" else _resource_variable
-    with builder.detached(), builder.names.enter(name) as scope:
+    with builder.detached(), builder.name_scope(name) as scope:
         handle, snapshot, initial = make(builder, scope, initializer, values)
     return Variable(name, kind, values.dtype, values.shape, handle, snapshot, initial, trainable, aggregation)
 
@@ -118,16 +118,16 @@ def _resource_variable(
     with builder.colocated_with(scope[:-1]):
         initial = initializer if isinstance(initializer, Output) else _initialize(builder, initializer, values)
         handle = builder.node("VarHandleOp", (), attrs, scope).out
-    with builder.names.enter("IsInitialized"):
+    with builder.name_scope("IsInitialized"):
         builder.node("VarIsInitializedOp", [handle])
     builder.node("AssignVariableOp", [handle, initial], {}, "Assign")
-    with builder.names.enter("Read"):
+    with builder.name_scope("Read"):
         snapshot = builder.node("ReadVariableOp", [handle], {"dtype": values.dtype}).out
     return handle, snapshot, initial
 
 
 def _initialize(builder: GraphBuilder, initializer: Initializer, values: Tensor) -> Output:
-    with builder.names.enter("Initializer"):
+    with builder.name_scope("Initializer"):
         return initializer(builder, values.shape.dims or (), values.dtype)
 
 
@@ -135,7 +135,7 @@ def filled(builder: GraphBuilder, value: float, dims: tuple[int, ...], dtype: DT
     """Adds the nodes that `tf.zeros` and `tf.ones` make for a known shape."""
     if prod(dims) < _SMALL:
         return builder.const(value, dtype, name, dims)
-    with builder.names.enter(name) as scope:
+    with builder.name_scope(name) as scope:
         shape = builder.const(list(dims), INT32, "shape_as_tensor")
         return builder.node("Fill", [shape, builder.const(value, dtype)], {}, scope).out
 
@@ -154,7 +154,7 @@ def truncated_normal(stddev: float) -> Initializer:
     """The initializer `tf.truncated_normal_initializer`."""
 
     def make(builder: GraphBuilder, dims: tuple[int, ...], dtype: DType) -> Output:
-        with builder.names.enter("truncated_normal") as scope:
+        with builder.name_scope("truncated_normal") as scope:
             shape = builder.const(list(dims), INT32, "shape")
             mean = builder.const(0.0, dtype, "mean")
             spread = builder.const(stddev, dtype, "stddev")
@@ -168,7 +168,7 @@ def glorot_uniform(builder: GraphBuilder, dims: tuple[int, ...], dtype: DType) -
     """The initializer `tf.glorot_uniform_initializer`, the default of `tf.layers`."""
     *window, inputs, outputs = dims
     limit = sqrt(3.0 / max(1.0, prod(window) * (inputs + outputs) / 2.0))
-    with builder.names.enter("random_uniform") as scope:
+    with builder.name_scope("random_uniform") as scope:
         shape = builder.const(list(dims), INT32, "shape")
         low, high = builder.const(-limit, dtype, "min"), builder.const(limit, dtype, "max")
         drawn = builder.node("RandomUniform", [shape], {"dtype": dtype}).out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from tfsmith.ir.attr import Attr, Func
@@ -141,6 +142,8 @@ def _attr(attr: Attr) -> Any:
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, float):
+        return _float(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, DType):
@@ -149,7 +152,7 @@ def _value(value: Any) -> Any:
         return shape_facts(value)
     if isinstance(value, Func):
         return {"function": value.name}
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, int, str)):
         return value
     return {"dtype": value.dtype.name, "shape": shape_facts(value.shape)}  # a tensor
 
@@ -177,7 +180,14 @@ def _named_tensor(model: Model, name: str) -> dict[str, Any]:
     return {"name": name, "op": None if node is None else node.op}
 
 
+def _float(value: float) -> float | str:
+    """JSON has no word for infinities and NaN."""
+    return value if isfinite(value) else str(value)
+
+
 def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return _float(value)
     if isinstance(value, bytes):
         return value.decode("utf-8", "backslashreplace")
     if isinstance(value, Mapping):

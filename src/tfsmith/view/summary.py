@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph, count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
@@ -125,13 +126,14 @@ def _total_of_nodes(nodes: Iterable[Node]) -> Totals:
     for node in nodes:
         dtype, shape = node.get("dtype"), node.get("shape")
         elements = (shape.elements or 0) if isinstance(shape, Shape) else 0
-        rows.append(("?", elements, 0) if dtype is None else (dtype.name, elements, elements * dtype.itemsize))
+        is_known = isinstance(dtype, DType)
+        rows.append((dtype.name, elements, elements * dtype.itemsize) if is_known else ("?", elements, 0))
     return _sum(rows)
 
 
 def _constants(graph: Graph, bodies: list[Node]) -> Totals:
-    values = [node.get("value") for node in (*graph.nodes, *bodies) if node.op == "Const"]
-    return _total(value for value in values if value is not None)
+    values = [node.attrs.get("value") for node in (*graph.nodes, *bodies) if node.op == "Const"]
+    return _total(found.value for found in values if found is not None and found.kind == "tensor")
 
 
 def _sum(rows: Iterable[tuple[str, int, int]]) -> Totals:
