@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from tfsmith.api import load
-from tfsmith.cli.common import BAD, DONE, emit, run
+from tfsmith.cli.common import BAD, DONE, LineParser, emit, run
 from tfsmith.errors import WrongFileError
 from tfsmith.ir.model import Model
 from tfsmith.view.signature_text import (
@@ -23,20 +22,12 @@ from tfsmith.view.signature_text import (
 __all__ = ["main"]
 
 
-class _Parser(argparse.ArgumentParser):
-    """Bad usage is one line with a remedy, and exit code 2."""
-
-    def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"error: {message}; `{self.prog} --help` lists what it takes\n")
-        raise SystemExit(BAD)
-
-
-def _parser() -> _Parser:
+def _parser() -> LineParser:
     """The flags of the original, which takes them before the word `show` and after it."""
     what = "saved_model_cli show, without TensorFlow."
-    parser = _Parser(prog="saved_model_cli", description=what, allow_abbrev=False)
+    parser = LineParser(prog="saved_model_cli", description=what, allow_abbrev=False)
     parser.add_argument("-v", "--version", action="version", version="0.1.0")
-    commands = parser.add_subparsers(dest="command", metavar="show", required=True, parser_class=_Parser)
+    commands = parser.add_subparsers(dest="command", metavar="show", required=True, parser_class=LineParser)
     show = commands.add_parser("show", description="Shows what is in a SavedModel.", allow_abbrev=False)
     for target, default in ((parser, None), (show, argparse.SUPPRESS)):
         target.add_argument("--dir", default=default, help="directory containing the SavedModel")

@@ -13,6 +13,8 @@ from tfsmith.formats.savedmodel_saver import save_saved_model
 from tfsmith.formats.textfile import write_text_file
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
+from tfsmith.ir.tensor import SlicedTensor
+from tfsmith.ir.tensor_slice import PartTensor
 from tfsmith.storage.sink import AtomicFile
 from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
@@ -26,6 +28,7 @@ _OF_KIND = {"graphdef": "pb", "metagraph": "meta", "saved_model": "saved_model",
 
 def save_model(model: Model, path: Path, *, format: str | None, shards: int = 1, force: bool = False) -> None:
     """Writes a model; see `tfsmith.api.save`."""
+    verify_new_values(model)
     text = path.suffix == ".pbtxt" or format == "pbtxt"
     chosen = _OF_KIND[model.kind] if format in (None, "pbtxt") else format
     if text and chosen == "checkpoint":
@@ -41,6 +44,31 @@ def save_model(model: Model, path: Path, *, format: str | None, shards: int = 1,
     else:
         remedy = "use pb, pbtxt, meta, saved_model or checkpoint"
         raise OutputError(f"there is no format {chosen!r}", path=path, remedy=remedy)
+
+
+def verify_new_values(model: Model) -> None:
+    """Checks the checksums of values that a pass moved into the graph, before they are copied without being looked at.
+
+    Raises:
+        ChecksumError: The checkpoint that they come from is damaged.
+    """
+    for meta in model.meta_graphs:
+        if meta.raw is not None or meta.graph_part.raw is not None or model.raw is not None:
+            continue
+        for node in meta.graph:
+            if node.op == "Const" and node.raw is None:
+                _verify(node.get("value"))
+
+
+def _verify(tensor: object) -> None:
+    verify = getattr(tensor, "verify", None)
+    if verify is not None:
+        verify()
+    elif isinstance(tensor, SlicedTensor):
+        for piece in tensor.pieces:
+            _verify(piece.tensor)
+    elif isinstance(tensor, PartTensor):
+        _verify(tensor.whole)
 
 
 def _graph_plan(model: Model) -> Span | WritePlan:

@@ -37,7 +37,8 @@ def parse_slowly(text: str, message: str, path: str) -> bytes:
     except text_format.ParseError as error:
         where, what = _explained(error, lines)
         raise CorruptFileError(what, path=path, where=where, remedy=remedy) from error
-    except (ValueError, TypeError, KeyError, AttributeError, Warning) as error:  # a value that its field cannot hold
+    except (ValueError, TypeError, KeyError, AttributeError, SystemError, Warning) as error:
+        # A value that its field cannot hold. The SystemError is upb's answer to a name with a lone surrogate.
         where = f"near line {max(lines.count, 1)}"
         raise CorruptFileError(_short(str(error)), path=path, where=where, remedy=remedy) from error
     return wire
