@@ -28,6 +28,7 @@ from tfsmith.view.facts import (
     summary_facts,
     variable_facts,
 )
+from tfsmith.view import signature_text as saved_model_text
 from tfsmith.view.summary import Summary, summarize
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "summarize",
     "show_facts",
     "signature_facts",
+    "saved_model_text",
     "graph_text",
     "likely_inputs",
     "likely_outputs",

@@ -7,17 +7,10 @@ import sys
 from collections.abc import Sequence
 
 from tfsmith.api import load
+from tfsmith.api import saved_model_text as text
 from tfsmith.cli.common import BAD, DONE, LineParser, emit, run
 from tfsmith.errors import WrongFileError
 from tfsmith.ir.model import Model
-from tfsmith.view.signature_text import (
-    all_text,
-    find_meta_graph,
-    ops_text,
-    signature_keys_text,
-    signature_text,
-    tag_sets_text,
-)
 
 __all__ = ["main"]
 
@@ -45,11 +38,11 @@ def _show(flags: argparse.Namespace) -> int:
         remedy = "pass a folder with saved_model.pb; `tfsmith show` takes every kind of model"
         raise WrongFileError("this is no SavedModel", path=flags.dir, remedy=remedy)
     if flags.all:
-        emit(all_text(model))
+        emit(text.all_text(model))
     elif flags.tag_set is None:
         if flags.list_ops:
             emit("--list_ops must be paired with a tag-set or with --all.\n")
-        emit(tag_sets_text(model))
+        emit(text.tag_sets_text(model))
     else:
         _show_meta_graph(model, flags)
     return DONE
@@ -57,10 +50,10 @@ def _show(flags: argparse.Namespace) -> int:
 
 def _show_meta_graph(model: Model, flags: argparse.Namespace) -> None:
     tags = [tag.strip() for tag in flags.tag_set.split(",")]
-    meta = find_meta_graph(model, [tag for tag in tags if tag])
+    meta = text.find_meta_graph(model, [tag for tag in tags if tag])
     if flags.list_ops:
-        emit(ops_text(meta))
-    emit(signature_keys_text(meta) if flags.signature_def is None else signature_text(meta, flags.signature_def))
+        emit(text.ops_text(meta))
+    emit(text.signature_keys_text(meta) if flags.signature_def is None else text.signature_text(meta, flags.signature_def))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -18,7 +18,7 @@ from tfsmith.wire.scan import BYTES, VARINT, fields
 
 __all__ = ["read_library", "plan_library"]
 
-_FUNCTION, _GRADIENT = 1, 2  # of FunctionDefLibrary
+_FUNCTION, _GRADIENT, _REGISTERED = 1, 2, 3  # of FunctionDefLibrary
 _SIGNATURE, _NODE_DEF, _ATTR, _ARG_ATTR = 1, 3, 5, 7  # of FunctionDef
 
 
@@ -30,6 +30,7 @@ def read_library(span: Span, own_ops: Callable[[], Mapping[str, OpDef]]) -> Libr
     """
     functions: dict[str, Function] = {}
     gradients: dict[str, str] = {}
+    registered: dict[str, str] = {}
     extras: list[Span] = []
     ops = op_lookup(own_ops, lambda: functions)
     for field in fields(span):
@@ -45,8 +46,12 @@ def read_library(span: Span, own_ops: Callable[[], Mapping[str, OpDef]]) -> Libr
         if field.number == _GRADIENT and field.wire_type == BYTES:
             gradient = parse("GradientDef", Span(span.source, field.start, field.stop))
             gradients[gradient.function_name] = gradient.gradient_func
+        elif field.number == _REGISTERED and field.wire_type == BYTES:
+            entry = parse("RegisteredGradient", Span(span.source, field.start, field.stop))
+            if entry.registered_op_type:
+                registered[entry.registered_op_type] = entry.gradient_func
         extras.append(Span(span.source, field.tag_start, field.stop))
-    return Library(functions, gradients, raw=span, extras=tuple(extras))
+    return Library(functions, gradients, registered, raw=span, extras=tuple(extras))
 
 
 def _name(span: Span) -> str:

@@ -140,6 +140,7 @@ class Library(Mapping[str, Function]):
 
     Attributes:
         gradients: For a function, the function that is its gradient.
+        registered_gradients: For an op type that the model registered, the function that is its gradient.
         raw: The library's bytes, while nobody has edited it.
         extras: Other fields, tags included, which are written back as they are.
     """
@@ -148,12 +149,14 @@ class Library(Mapping[str, Function]):
         self,
         functions: Mapping[str, Function] | None = None,
         gradients: Mapping[str, str] | None = None,
+        registered_gradients: Mapping[str, str] | None = None,
         *,
         raw: Span | None = None,
         extras: tuple[Span, ...] = (),
     ) -> None:
         self._functions = functions or {}
         self.gradients: Mapping[str, str] = gradients or {}
+        self.registered_gradients: Mapping[str, str] = registered_gradients or {}
         self.raw = raw
         self.extras = extras
 
@@ -168,4 +171,4 @@ class Library(Mapping[str, Function]):
 
     def replace(self, functions: Mapping[str, Function]) -> Library:
         """Another library with these functions; gradients and other fields stay."""
-        return Library(functions, self.gradients, extras=self.extras)
+        return Library(functions, self.gradients, self.registered_gradients, extras=self.extras)

@@ -65,13 +65,14 @@ def _listed(model: Model) -> list[tuple[str, list[_Concrete]]]:
     meta, objects = model.meta_graphs[0], model.meta_graphs[0].objects
     if len(model.meta_graphs) > 1 or objects is None:
         raise UnsupportedError("TensorFlow loads the objects of a model with one meta graph only")
-    order = load_order(meta.graph.library)
+    gradients = meta.graph.library.registered_gradients
+    order = load_order(meta.graph.library, gradients)
     signatures = {function.name: _signature(function, objects, meta.graph.library) for function in order}
     root = _root(objects)
     nodes = {name: objects.nodes[number] for name, number in root.children.items()}
     found = {name: node for name, node in nodes.items() if node.kind in _FUNCTIONS and name not in _OVERWRITTEN}
     needs_names = any(len(_concrete_names(node)) > 1 for node in found.values())
-    names = loaded_names(order) if needs_names else {name: name for name in signatures}
+    names = loaded_names(order, gradients) if needs_names else {name: name for name in signatures}
     return [(name, _options(found[name], signatures, names)) for name in sorted(found)]
 
 
