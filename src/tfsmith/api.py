@@ -28,7 +28,6 @@ from tfsmith.view.facts import (
     summary_facts,
     variable_facts,
 )
-from tfsmith.view import signature_text as saved_model_text
 from tfsmith.view.summary import Summary, summarize
 
 __all__ = [
@@ -248,6 +247,35 @@ def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
 def freeze_report(model: Model, options: FreezeOptions) -> Frozen:
     """As `freeze`, and also says which variables were frozen, what the outputs are called, and what to beware of."""
     return freeze_pass(model, options)
+
+
+def saved_model_text(
+    model: Model,
+    tags: Iterable[str] | None = None,
+    *,
+    signature: str | None = None,
+    everything: bool = False,
+    list_ops: bool = False,
+) -> str:
+    """What TensorFlow's `saved_model_cli show` prints of a SavedModel: its tag sets, signatures, or everything.
+
+    Args:
+        model: The SavedModel.
+        tags: Which meta graph; without it, the tag sets are listed.
+        signature: Which signature of it; without it, their keys are listed.
+        everything: All of it, concrete functions too.
+        list_ops: Also the ops of the meta graph.
+    """
+    from tfsmith.view import signature_text as text  # only the compatible command needs it
+
+    if everything:
+        return text.all_text(model)
+    if tags is None:
+        hint = "--list_ops must be paired with a tag-set or with --all.\n" if list_ops else ""
+        return hint + text.tag_sets_text(model)
+    meta = text.find_meta_graph(model, list(tags))
+    ops = text.ops_text(meta) if list_ops else ""
+    return ops + (text.signature_keys_text(meta) if signature is None else text.signature_text(meta, signature))
 
 
 def graph_text(model: Model) -> str:

@@ -6,11 +6,9 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tfsmith.api import load
-from tfsmith.api import saved_model_text as text
+from tfsmith.api import load, saved_model_text
 from tfsmith.cli.common import BAD, DONE, LineParser, emit, run
 from tfsmith.errors import WrongFileError
-from tfsmith.ir.model import Model
 
 __all__ = ["main"]
 
@@ -37,23 +35,9 @@ def _show(flags: argparse.Namespace) -> int:
     if model.kind != "saved_model":
         remedy = "pass a folder with saved_model.pb; `tfsmith show` takes every kind of model"
         raise WrongFileError("this is no SavedModel", path=flags.dir, remedy=remedy)
-    if flags.all:
-        emit(text.all_text(model))
-    elif flags.tag_set is None:
-        if flags.list_ops:
-            emit("--list_ops must be paired with a tag-set or with --all.\n")
-        emit(text.tag_sets_text(model))
-    else:
-        _show_meta_graph(model, flags)
+    tags = None if flags.tag_set is None else [tag.strip() for tag in flags.tag_set.split(",") if tag.strip()]
+    emit(saved_model_text(model, tags, signature=flags.signature_def, everything=flags.all, list_ops=flags.list_ops))
     return DONE
-
-
-def _show_meta_graph(model: Model, flags: argparse.Namespace) -> None:
-    tags = [tag.strip() for tag in flags.tag_set.split(",")]
-    meta = text.find_meta_graph(model, [tag for tag in tags if tag])
-    if flags.list_ops:
-        emit(text.ops_text(meta))
-    emit(text.signature_keys_text(meta) if flags.signature_def is None else text.signature_text(meta, flags.signature_def))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
