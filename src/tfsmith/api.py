@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -256,8 +256,8 @@ def saved_model_text(
     signature: str | None = None,
     everything: bool = False,
     list_ops: bool = False,
-) -> str:
-    """What TensorFlow's `saved_model_cli show` prints of a SavedModel: its tag sets, signatures, or everything.
+) -> Iterator[str]:
+    """What TensorFlow's `saved_model_cli show` prints of a SavedModel, piece by piece.
 
     Args:
         model: The SavedModel.
@@ -269,13 +269,17 @@ def saved_model_text(
     from tfsmith.view import signature_text as text  # only the compatible command needs it
 
     if everything:
-        return text.all_text(model)
+        yield text.all_text(model)
+        return
     if tags is None:
-        hint = "--list_ops must be paired with a tag-set or with --all.\n" if list_ops else ""
-        return hint + text.tag_sets_text(model)
+        if list_ops:
+            yield "--list_ops must be paired with a tag-set or with --all.\n"
+        yield text.tag_sets_text(model)
+        return
     meta = text.find_meta_graph(model, list(tags))
-    ops = text.ops_text(meta) if list_ops else ""
-    return ops + (text.signature_keys_text(meta) if signature is None else text.signature_text(meta, signature))
+    if list_ops:
+        yield text.ops_text(meta)
+    yield text.signature_keys_text(meta) if signature is None else text.signature_text(meta, signature)
 
 
 def graph_text(model: Model) -> str:

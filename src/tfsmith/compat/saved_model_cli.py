@@ -36,7 +36,9 @@ def _show(flags: argparse.Namespace) -> int:
         remedy = "pass a folder with saved_model.pb; `tfsmith show` takes every kind of model"
         raise WrongFileError("this is no SavedModel", path=flags.dir, remedy=remedy)
     tags = None if flags.tag_set is None else [tag.strip() for tag in flags.tag_set.split(",") if tag.strip()]
-    emit(saved_model_text(model, tags, signature=flags.signature_def, everything=flags.all, list_ops=flags.list_ops))
+    pieces = saved_model_text(model, tags, signature=flags.signature_def, everything=flags.all, list_ops=flags.list_ops)
+    for piece in pieces:
+        emit(piece)
     return DONE
 
 
