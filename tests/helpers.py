@@ -133,5 +133,9 @@ class MemorySink(Sink):
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Runs this Python aside, with the package on its path."""
     source = Path(__file__).parents[1] / "src"
-    env = os.environ | {"PYTHONPATH": str(source), "PYTHONIOENCODING": "utf-8", "TF_CPP_MIN_LOG_LEVEL": "3"} | environment
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, env=env, timeout=300, check=False)
+    env = (
+        os.environ | {"PYTHONPATH": str(source), "PYTHONIOENCODING": "utf-8", "TF_CPP_MIN_LOG_LEVEL": "3"} | environment
+    )
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, env=env, timeout=300, check=False
+    )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.helpers import attr_value, const_node, field, graph_def, node_def, unknown, write_files
+
 from tfsmith.formats.checkpoint_saver import write_checkpoint
-from tfsmith.ir.tensor import ArrayTensor, StringTensor
 from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.wire.messages import new
 from tfsmith.wire.plan import encode_varint, tag
 from tfsmith.wire.scan import VARINT
@@ -104,7 +105,9 @@ def meta_graph(*tags: str) -> bytes:
             field(2, graph()),
             field(3, saver.SerializeToString() + unknown("in SaverDef")),
             field(4, field(1, b"things") + field(2, collection.SerializeToString() + unknown("in CollectionDef"))),
-            field(5, field(1, b"serving_default") + field(2, signature.SerializeToString() + unknown("in SignatureDef"))),
+            field(
+                5, field(1, b"serving_default") + field(2, signature.SerializeToString() + unknown("in SignatureDef"))
+            ),
             field(6, asset.SerializeToString() + unknown("in AssetFileDef")),
             field(7, objects.SerializeToString() + unknown("in SavedObjectGraph")),
             unknown("in MetaGraphDef"),
@@ -120,7 +123,7 @@ def saved_model() -> bytes:
 
 def write_variables(prefix: Path, shards: int = 1) -> None:
     """A checkpoint of a few tensors."""
-    tensors = {
+    tensors: dict[str, Tensor] = {
         "dense/kernel": ArrayTensor.of([[1.0, 2.0], [3.0, 4.0]]),
         "global_step": ArrayTensor.of(7),
         "words": StringTensor(Shape((2,)), (b"one", b"two")),

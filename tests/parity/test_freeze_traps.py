@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-
-import tfsmith
 from tests.parity.freeze_models import make_tf1
 from tests.parity.test_freeze_tf1 import frozen_by_tensorflow, parse_graph, run
+
+import tfsmith
 from tfsmith.api import FreezeOptions, freeze_report
 
 pytestmark = pytest.mark.tensorflow

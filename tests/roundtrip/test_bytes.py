@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-import tfsmith
 from tests import planted
 from tests.helpers import field, files_of, graph_def, node_def, payloads, split, unknown, write_files
+
+import tfsmith
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.wire.messages import parse

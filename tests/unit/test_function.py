@@ -5,18 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.helpers import attr_value, field, node_def
 
 import tfsmith
-from tests.helpers import attr_value, field, node_def
 from tfsmith.errors import InvalidModelError, TfsmithError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Use
+from tfsmith.ir.dtype import dtype
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.dtype import dtype
 from tfsmith.ir.part import Part
 from tfsmith.wire.messages import new, parse
 
@@ -141,7 +141,7 @@ def test_outputs_that_are_not_there(net: Function, text: str, message: str) -> N
 
 def test_op_that_nobody_defines() -> None:
     net = tfsmith.load(_meta_graph(with_op_list=False)).graph.library["net"]
-    with pytest.raises(InvalidModelError, match="op 'MyOp' is not known.*stripped_op_list"):
+    with pytest.raises(InvalidModelError, match=r"op 'MyOp' is not known.*stripped_op_list"):
         net.resolve("own:head:0")
     assert net.resolve("^own") == ("own", CONTROL)
 
@@ -191,7 +191,11 @@ def test_large_nodes_in_functions_are_found_too() -> None:
     signature = new("OpDef")
     signature.name = "f"
     large = node_def("large", "Const", attrs={"text": attr_value(s=b"x" * 9000)})
-    body = field(1, signature.SerializeToString()) + field(3, large) + field(3, node_def("id", "Identity", ["large:output:0"]))
+    body = (
+        field(1, signature.SerializeToString())
+        + field(3, large)
+        + field(3, node_def("id", "Identity", ["large:output:0"]))
+    )
     function = tfsmith.load(field(1, node_def("a", "f")) + field(2, field(1, body))).graph.library["f"]
     assert [node.name for node in function] == ["large", "id"]
     assert function["large"].get("text") == b"x" * 9000

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable
 
 import pytest
+from tests.helpers import attr_value, graph_def, node_def
 
 import tfsmith
-from tests.helpers import attr_value, graph_def, node_def
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.attr import Attr, Func, attr
 from tfsmith.ir.body import Body, Use
@@ -134,7 +134,7 @@ def test_duplicate_names_are_refused() -> None:
 
 
 def test_name_that_is_not_there_gets_the_nearest() -> None:
-    with pytest.raises(NotFoundInModelError, match="there is no node 'net/conv/men'.*net/conv/mean"):
+    with pytest.raises(NotFoundInModelError, match=r"there is no node 'net/conv/men'.*net/conv/mean"):
         NET["net/conv/men"]
     with pytest.raises(NotFoundInModelError, match="--nodes"):
         NET["?"]
@@ -323,6 +323,8 @@ def test_types_of_wrong_kinds_are_unknown() -> None:
 
 
 def test_attribute_values_from_a_file() -> None:
-    node = node_def("n", "Op", attrs={"i": attr_value(i=-3), "s": attr_value(s=b"\xff"), "p": attr_value(placeholder="T")})
+    node = node_def(
+        "n", "Op", attrs={"i": attr_value(i=-3), "s": attr_value(s=b"\xff"), "p": attr_value(placeholder="T")}
+    )
     found = tfsmith.load(graph_def([node])).graph["n"].attrs
     assert found == {"i": Attr("int", -3), "s": Attr("string", b"\xff"), "p": Attr("placeholder", "T")}

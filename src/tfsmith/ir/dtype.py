@@ -74,7 +74,7 @@ class DType:
     @property
     def is_ref(self) -> bool:
         """Whether this is the reference form that TF1 variables have."""
-        return self.number > _REF
+        return _REF < self.number < 2 * _REF
 
     @property
     def base(self) -> DType:

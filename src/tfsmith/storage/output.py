@@ -125,7 +125,7 @@ def _second_name(path: Path) -> Path | None:
     name = temporary_sibling(path)
     try:
         os.link(path, name, follow_symlinks=False)
-    except OSError:  # a file system without links
+    except (OSError, NotImplementedError):  # a file system without links
         path.rename(name)
     return name
 
