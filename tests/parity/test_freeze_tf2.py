@@ -61,13 +61,29 @@ def run_frozen(path: Path, feeds: Mapping[str, Any], outputs: Mapping[str, str])
         return dict(session.run(dict(outputs), dict(feeds)))
 
 
-def freeze_and_run(model: tfsmith.Model, out: Path, feeds: Mapping[str, Any], signature: str | None = None) -> Any:
+def run_in_openvino(path: Path, feeds: Mapping[str, Any], outputs: Mapping[str, str]) -> dict[str, Any]:
+    """Runs a frozen GraphDef in the real OpenVINO, which reads it by itself."""
+    import openvino
+
+    compiled = openvino.Core().compile_model(str(path), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    results = compiled(dict(feeds))
+    named = {name for output in compiled.outputs for name in output.names}  # it forgets outputs that are inputs
+    return {key: results[name] for key, name in outputs.items() if name in named}
+
+
+def freeze_and_run(
+    model: tfsmith.Model, out: Path, feeds: Mapping[str, Any], signature: str | None = None, *, openvino: bool = True
+) -> Any:
     """Freezes by signature, and runs the result by the tensor names that the frozen signature tells."""
     frozen = tfsmith.freeze(model, signature=signature)
     tfsmith.save(frozen, out)
     (found,) = frozen.signatures.values()
     named = {found.inputs[key].name: value for key, value in feeds.items()}
-    return run_frozen(out, named, {key: info.name for key, info in found.outputs.items()})
+    outputs = {key: info.name for key, info in found.outputs.items()}
+    answers = run_frozen(out, named, outputs)
+    for key, answer in (run_in_openvino(out, named, outputs) if openvino else {}).items():
+        np.testing.assert_allclose(answer, answers[key], rtol=1e-4, atol=1e-5)
+    return answers
 
 
 def assert_flat(model: tfsmith.Model) -> None:
@@ -136,8 +152,12 @@ class _Made:
                 chosen = tf.cond(tf.reduce_sum(x) > 0, lambda: tf.linalg.matvec(self.w, x), lambda: x - self.b)
                 for _ in tf.range(3):
                     chosen = chosen * 0.5 + tf.gather(self.rows, 1) + self.inner(chosen[None])[0]
-                picked = tf.switch_case(tf.constant(1), [lambda: chosen, lambda: chosen + self.b, lambda: -chosen])
-                return {"answer": picked}
+                return {"answer": chosen}
+
+            @tf.function(input_signature=[tf.TensorSpec([4], tf.float32, name="x")])
+            def cases(self, x: Any) -> Any:
+                number = tf.cast(x[0], tf.int32)
+                return {"answer": tf.switch_case(number, [lambda: x, lambda: x + self.b, lambda: x * self.rows[0]])}
 
         self.module = Module()
 
@@ -148,7 +168,7 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
 
     tmp = tmp_path_factory.mktemp("module")
     made = _Made(tf, tmp / "words.txt").module
-    signatures = {"nested": made.nested, "lookup": made.lookup, "branches": made.branches}
+    signatures = {"nested": made.nested, "lookup": made.lookup, "branches": made.branches, "cases": made.cases}
     tf.saved_model.save(made, str(tmp / "model"), signatures=signatures)
     return made, tmp / "model"
 
@@ -176,6 +196,15 @@ def test_control_flow(module: tuple[Any, Path], tmp_path: Path, sign: int) -> No
     assert_same(freeze_and_run(tfsmith.load(path), tmp_path / "f.pb", {"x": x}, "branches"), made.branches(x))
 
 
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_cases(module: tuple[Any, Path], tmp_path: Path, number: int) -> None:
+    """OpenVINO has no Case, so only TensorFlow answers here."""
+    made, path = module
+    x = np.array([number, 2.0, -0.5, 0.25], np.float32)
+    answers = freeze_and_run(tfsmith.load(path), tmp_path / "f.pb", {"x": x}, "cases", openvino=False)
+    assert_same(answers, made.cases(x))
+
+
 def test_tables_survive_in_a_saved_model(module: tuple[Any, Path], tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -189,5 +218,5 @@ def test_tables_survive_in_a_saved_model(module: tuple[Any, Path], tmp_path: Pat
 
 
 def test_several_signatures_need_a_choice(module: tuple[Any, Path]) -> None:
-    with pytest.raises(tfsmith.TfsmithError, match=r"choose one .--signature.: branches, lookup, nested"):
+    with pytest.raises(tfsmith.TfsmithError, match=r"choose one .--signature.: branches, cases, lookup, nested"):
         tfsmith.freeze(tfsmith.load(module[1]))

@@ -57,7 +57,7 @@ def graph(tf: Any) -> Any:
             tf1.constant(value, tf.complex64, name=f"complex_{number}")
             tf1.constant(min(value, 60000.0), tf.float16, name=f"half_{number}")
         tf1.constant(bytes(range(256)), name="all_bytes")
-        tf1.constant(["héllo", "", "\U0001f600", "it's \"quoted\"\n\\"], name="strings")
+        tf1.constant(["héllo", "", "\U0001f600", 'it\'s "quoted"\n\\'], name="strings")
         tf1.constant(numpy.arange(300, dtype=numpy.float32).reshape(3, 100), name="content")
         tf1.constant([], tf.float32, name="empty")
         tf1.constant([True, False], name="bools")

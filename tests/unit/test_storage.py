@@ -209,8 +209,24 @@ class _Trouble(Exception):
     pass
 
 
-def _trouble_after(*done: object) -> None:
-    raise _Trouble
+def _write_set(folder: Path, *names: str, trouble: bool = False) -> None:
+    with AtomicFiles() as files:
+        for name in names:
+            files.open(folder / name).write(b"new " + name.encode())
+        if trouble:
+            raise _Trouble
+
+
+def _write_then_fail(path: Path) -> None:
+    with AtomicFile(path) as sink:
+        sink.write(LARGE)
+        raise _Trouble
+
+
+def _make_then_fail(folder: Path) -> None:
+    with AtomicFolder(folder, replace=True) as work:
+        (work / "f").write_bytes(b"x")
+        raise _Trouble
 
 
 def test_file_appears_only_at_the_end(tmp_path: Path) -> None:
@@ -222,8 +238,8 @@ def test_file_appears_only_at_the_end(tmp_path: Path) -> None:
 
 def test_failure_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "out").write_bytes(b"old")
-    with pytest.raises(_Trouble), AtomicFile(tmp_path / "out") as sink:
-        _trouble_after(sink.write(LARGE))
+    with pytest.raises(_Trouble):
+        _write_then_fail(tmp_path / "out")
     assert files_of(tmp_path) == {"out": b"old"}
 
 
@@ -285,13 +301,11 @@ def test_longest_name_that_a_file_may_have(tmp_path: Path) -> None:
 
 def test_set_of_files_is_whole_or_nothing(tmp_path: Path) -> None:
     write_files(tmp_path, {"a": b"old a"})
-    with pytest.raises(_Trouble), AtomicFiles() as files:
-        _trouble_after(files.open(tmp_path / "a").write(b"new a"), files.open(tmp_path / "b").write(LARGE))
+    with pytest.raises(_Trouble):
+        _write_set(tmp_path, "a", "b", trouble=True)
     assert files_of(tmp_path) == {"a": b"old a"}
-    with AtomicFiles() as files:
-        files.open(tmp_path / "a").write(b"new a")
-        files.open(tmp_path / "b").write(LARGE)
-    assert files_of(tmp_path) == {"a": b"new a", "b": LARGE}
+    _write_set(tmp_path, "a", "b")
+    assert files_of(tmp_path) == {"a": b"new a", "b": b"new b"}
 
 
 @pytest.mark.parametrize("links", [True, False])
@@ -310,15 +324,15 @@ def test_set_of_files_comes_back_when_a_rename_fails(
     monkeypatch.setattr(Path, "replace", replace)
     if not links:
         monkeypatch.setattr(os, "link", _full(errno.EPERM))
-    with pytest.raises(OutputError, match="c: cannot be written"), AtomicFiles() as files:
-        _ = [files.open(tmp_path / name).write(b"new " + name.encode()) for name in "abc"]
+    with pytest.raises(OutputError, match="c: cannot be written"):
+        _write_set(tmp_path, "a", "b", "c")
     assert files_of(tmp_path) == {"a": b"old a", "c": b"old c"}
 
 
 def test_folder_is_whole_or_nothing(tmp_path: Path) -> None:
     target = tmp_path / "out"
-    with pytest.raises(_Trouble), AtomicFolder(target) as work:
-        _trouble_after((work / "f").write_bytes(b"x"))
+    with pytest.raises(_Trouble):
+        _make_then_fail(target)
     assert list(tmp_path.iterdir()) == []
     with AtomicFolder(target) as work:
         (work / "f").write_bytes(b"x")
@@ -333,8 +347,8 @@ def test_existing_folder_is_only_replaced_when_asked(tmp_path: Path) -> None:
     with AtomicFolder(tmp_path / "out", replace=True) as work:
         (work / "g").write_bytes(b"new")
     assert files_of(tmp_path) == {"out/g": b"new"}
-    with pytest.raises(_Trouble), AtomicFolder(tmp_path / "out", replace=True):
-        raise _Trouble
+    with pytest.raises(_Trouble):
+        _make_then_fail(tmp_path / "out")
     assert files_of(tmp_path) == {"out/g": b"new"}
 
 

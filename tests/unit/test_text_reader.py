@@ -95,7 +95,9 @@ def test_indentation_means_nothing() -> None:
 
 
 def test_blocks_across_pieces_are_read_alike(monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = "".join(f"node {{\n{NODE}}}\n".replace("\n", "\n  ") for _ in range(3)).replace("\n  }\n  node", "\n}\nnode")
+    graph = "".join(f"node {{\n{NODE}}}\n".replace("\n", "\n  ") for _ in range(3)).replace(
+        "\n  }\n  node", "\n}\nnode"
+    )
     expected = text_to_wire(graph, "GraphDef")
     assert message_class("GraphDef").FromString(expected).node[2].name == "a/b"
     for size in (1, 7, 50, 333):
@@ -155,7 +157,11 @@ def test_the_deepest_message_that_protobuf_reads_is_read() -> None:
 @pytest.mark.parametrize(
     ("text", "where", "what"),
     [
-        ('node {\n  name: "a"\n  colour: "red"\n}\n', "line 3, column 3", '"tensorflow.NodeDef" has no field named "colour"'),
+        (
+            'node {\n  name: "a"\n  colour: "red"\n}\n',
+            "line 3, column 3",
+            '"tensorflow.NodeDef" has no field named "colour"',
+        ),
         ('node {\n  name: "a"\n  name: "b"\n}\n', "line 3, column", 'multiple "name" fields'),
         ("node {\n", "line 1, column", 'Expected "}"'),
         ("}\n", "line 1, column 1", "Expected identifier"),

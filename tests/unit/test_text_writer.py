@@ -70,7 +70,9 @@ def test_fields_come_by_number_whatever_the_order_on_the_wire() -> None:
     parts[3].node.add(name="b")
     wire = b"".join(part.SerializeToString() for part in parts)
     assert written("GraphDef", wire) == message_text(graph)
-    assert written("GraphDef", wire).startswith('node {\n  name: "a"\n}\nnode {\n  name: "b"\n}\nlibrary {\n  function {\n')
+    assert written("GraphDef", wire).startswith(
+        'node {\n  name: "a"\n}\nnode {\n  name: "b"\n}\nlibrary {\n  function {\n'
+    )
 
 
 def test_unknown_fields_and_wrong_wire_types_are_left_out() -> None:
