@@ -16,7 +16,17 @@ from tfsmith._version import __version__
 from tfsmith.errors import TfsmithError
 
 if TYPE_CHECKING:
-    from tfsmith.api import freeze, graph_text, likely_inputs, likely_outputs, load, save, summarize, verify_checksums
+    from tfsmith.api import (
+        export,
+        freeze,
+        graph_text,
+        likely_inputs,
+        likely_outputs,
+        load,
+        save,
+        summarize,
+        verify_checksums,
+    )
     from tfsmith.ir.function import Function
     from tfsmith.ir.graph import Graph
     from tfsmith.ir.model import Model
@@ -28,6 +38,7 @@ __all__ = [
     "load",
     "save",
     "freeze",
+    "export",
     "graph_text",
     "summarize",
     "likely_inputs",
@@ -43,7 +54,17 @@ __all__ = [
     "__version__",
 ]
 
-_FROM_API = ("load", "save", "freeze", "graph_text", "summarize", "likely_inputs", "likely_outputs", "verify_checksums")
+_FROM_API = (
+    "load",
+    "save",
+    "freeze",
+    "export",
+    "graph_text",
+    "summarize",
+    "likely_inputs",
+    "likely_outputs",
+    "verify_checksums",
+)
 _FROM_IR = ("Model", "Graph", "Function", "Node", "Signature", "Tensor")
 
 

@@ -9,15 +9,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tfsmith.errors import OutputError, UsageError
-from tfsmith.formats.opener import open_bytes, open_model
+from tfsmith.errors import OutputError, UnreadableFileError, UsageError
+from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.metagraph import Saver
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Model, SideFile
 from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
+from tfsmith.ir.signature import SERVING_DEFAULT
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
+from tfsmith.passes.export import Exported, ExportOptions
+from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
+from tfsmith.passes.tables import AssetFile
 from tfsmith.view.facts import (
     collection_facts,
     function_facts,
@@ -36,6 +40,7 @@ __all__ = [
     "freeze",
     "freeze_report",
     "with_saver",
+    "export",
     "summarize",
     "show_facts",
     "signature_facts",
@@ -46,6 +51,8 @@ __all__ = [
     "verify_checksums",
     "Candidate",
     "Format",
+    "ExportOptions",
+    "Exported",
     "FreezeOptions",
     "Frozen",
     "Summary",
@@ -247,6 +254,73 @@ def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
 def freeze_report(model: Model, options: FreezeOptions) -> Frozen:
     """As `freeze`, and also says which variables were frozen, what the outputs are called, and what to beware of."""
     return freeze_pass(model, options)
+
+
+def export(
+    source: Model | str | os.PathLike[str] | bytes | Any,
+    path: str | os.PathLike[str],
+    *,
+    inputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    signature: str = SERVING_DEFAULT,
+    options: ExportOptions | None = None,
+    shards: int = 1,
+    force: bool = False,
+) -> Exported:
+    """Writes a SavedModel with real `variables/`, ready for TensorFlow Serving. Streams; reads no value.
+
+    Args:
+        source: A model, a path, or a GraphDef or MetaGraphDef as bytes or as a message (`graph.as_graph_def()`).
+        path: The folder to write.
+        inputs: The signature's inputs, keys to tensor names.
+        outputs: The signature's outputs, keys to tensor names. Without both, the model's own signatures or its
+            collections `inputs` and `outputs` count.
+        checkpoint: The checkpoint of the graph (prefix or folder), when it does not come with the source.
+        signature: The signature's key.
+        options: Everything else that can be told; `inputs` and `outputs` are added to its signatures.
+        shards: Into how many data files to split variables that are written afresh.
+        force: Whether an existing folder may be replaced.
+
+    Returns:
+        What was written, the variables that it has, and what to beware of.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do; nothing is left half-written.
+    """
+    model = source if isinstance(source, Model) and checkpoint is None else load_with(source, checkpoint)
+    told = ExportOptions() if options is None else options
+    if inputs or outputs:
+        added = {**told.signatures, signature: (dict(inputs or {}), dict(outputs or {}))}
+        told = dataclasses.replace(told, signatures=added)
+    exported = export_pass(model, told)
+    found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, model)) for asset in exported.assets]
+    known = {side.name for side in found}
+    beside = tuple(side for side in exported.model.side_files if side.name not in known)
+    result = dataclasses.replace(exported.model, side_files=(*beside, *found))
+    save(result, path, shards=shards, force=force)
+    return dataclasses.replace(exported, model=result)
+
+
+def load_with(source: Any, checkpoint: str | os.PathLike[str] | None) -> Model:
+    """As `load`; a source in memory, or a model, takes its variables from the checkpoint given."""
+    if isinstance(source, (str, os.PathLike)):
+        return load(source, checkpoint=checkpoint)
+    model = source if isinstance(source, Model) else load(source)
+    return model if checkpoint is None else attach_checkpoint(model, Path(checkpoint))
+
+
+def _asset_file(asset: AssetFile, model: Model) -> Path:
+    """Where the file that a table is filled from lies: as the graph says, or beside the model."""
+    name = Path(asset.path.replace("\\", "/")).name
+    folder = Path() if model.path is None else model.path if model.path.is_dir() else model.path.parent
+    for candidate in (folder / "assets" / name, folder / name, Path(asset.path)):
+        if name and candidate.is_file():
+            return candidate
+    what = f"the file {asset.path!r}, which fills a table, is not there"
+    raise UnreadableFileError(
+        what, where=f"tensor {asset.tensor_name!r}", remedy=f"put {name or 'it'} beside the model"
+    )
 
 
 def saved_model_text(

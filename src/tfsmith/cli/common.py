@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable
 from typing import NoReturn
 
-from tfsmith.errors import TfsmithError
+from tfsmith.errors import TfsmithError, UsageError
+from tfsmith.ir.shape import Shape
 
-__all__ = ["LineParser", "run", "emit", "printable", "human_bytes", "human_count", "DONE", "NO", "BAD"]
+__all__ = ["LineParser", "run", "emit", "printable", "human_bytes", "human_count", "input_shape", "DONE", "NO", "BAD"]
 
 DONE, NO, BAD = 0, 1, 2
 """Exit codes: done; the work's answer is no; bad usage or bad input."""
@@ -89,3 +90,16 @@ def human_bytes(size: int) -> str:
 def human_count(count: int) -> str:
     """A count with thin groups: 109,483,778."""
     return f"{count:,}"
+
+
+def input_shape(text: str) -> tuple[str, Shape]:
+    """Reads "NAME=1,128", where "?" or -1 is an unknown dimension.
+
+    Raises:
+        UsageError: It is something else.
+    """
+    name, equals, dims = text.rpartition("=")
+    words = [word.strip() for word in dims.split(",") if word.strip()]
+    if not equals or not all(word == "?" or word.removeprefix("-").isdecimal() for word in words):
+        raise UsageError(f"--input-shape {text!r} is not understood", remedy="write NAME=1,128 (? for unknown)")
+    return name, Shape(tuple(-1 if word == "?" else int(word) for word in words))

@@ -9,9 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit
-from tfsmith.errors import UsageError
-from tfsmith.ir.shape import Shape
+from tfsmith.cli.common import DONE, emit, input_shape
 
 __all__ = ["add_arguments", "work"]
 
@@ -56,7 +54,7 @@ def work(arguments: argparse.Namespace) -> int:
         excluded=tuple(arguments.excluded),
         ema=arguments.ema,
         batch_size=arguments.batch_size,
-        input_shapes=dict(_shape(text) for text in arguments.input_shape),
+        input_shapes=dict(input_shape(text) for text in arguments.input_shape),
         keep_init=arguments.format == "saved_model",
     )
     frozen = api.freeze_report(model, options)
@@ -64,14 +62,6 @@ def work(arguments: argparse.Namespace) -> int:
     api.save(result, arguments.output, format=arguments.format or None, force=arguments.force)
     _tell(arguments, frozen)
     return DONE
-
-
-def _shape(text: str) -> tuple[str, Shape]:
-    name, equals, dims = text.rpartition("=")
-    words = [word.strip() for word in dims.split(",") if word.strip()]
-    if not equals or not all(word.lstrip("-").isdecimal() or word == "?" for word in words):
-        raise UsageError(f"--input-shape {text!r} is not understood", remedy="write NAME=1,128 (? for unknown)")
-    return name, Shape(tuple(-1 if word == "?" else int(word) for word in words))
 
 
 def _tell(arguments: argparse.Namespace, frozen: api.Frozen) -> None:

@@ -16,6 +16,7 @@ VERBS = MappingProxyType(
     {
         "show": "what is inside a model",
         "freeze": "turns variables into constants: one self-contained graph",
+        "export": "writes a SavedModel with real variables, ready for serving",
         "demo": "the whole story on a small BERT made on the spot",
     }
 )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfsmith.errors import NotFoundInModelError, UnreadableFileError
+from tfsmith.errors import NotFoundInModelError, UnreadableFileError, WrongFileError
 from tfsmith.formats.checkpoint_state import read_checkpoint_state
 from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.formats.tensorbundle import open_bundle
@@ -47,7 +47,7 @@ def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
 
     Raises:
         UnreadableFileError: There is none.
-        WrongFileError: Its index is something else.
+        WrongFileError: It is something else.
         CorruptFileError: Its index is damaged.
     """
     index = index_of(prefix)
@@ -60,7 +60,11 @@ def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
         raise UnreadableFileError("there is no checkpoint with this prefix", path=prefix, remedy="check the path")
     from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1  # old and rare: loaded when needed
 
-    return Checkpoint(prefix, 1, files, step_of(prefix)), open_checkpoint_v1(prefix)
+    tensors = open_checkpoint_v1(prefix)
+    if not tensors:  # TensorFlow writes no V1 checkpoint without any, but the index of V2 looks like one
+        remedy = "if it is the index of a V2 checkpoint, give it back its name PREFIX.index, and pass the prefix"
+        raise WrongFileError("this table holds no tensors", path=prefix, remedy=remedy)
+    return Checkpoint(prefix, 1, files, step_of(prefix)), tensors
 
 
 def _siblings(prefix: Path) -> list[Path]:

@@ -21,7 +21,7 @@ from tfsmith.ir.part import Part
 from tfsmith.storage.source import from_bytes, open_file
 from tfsmith.storage.span import Span
 
-__all__ = ["open_model", "open_bytes"]
+__all__ = ["attach_checkpoint", "open_model", "open_bytes"]
 
 _DATA = re.compile(r"(.+)\.data-\d{5}-of-\d{5}$")
 _MESSAGES = MappingProxyType({"graphdef": "GraphDef", "metagraph": "MetaGraphDef", "saved_model": "SavedModel"})
@@ -56,6 +56,16 @@ def _open_both(path: Path, checkpoint: Path, step: int | None) -> Model:
         raise UsageError("MODEL is itself a checkpoint, so it has no graph for another one", path=path, remedy=remedy)
     if step is not None and not checkpoint.is_dir():
         raise UsageError(_STEP_WHAT, path=checkpoint, remedy="pass the folder as --checkpoint")
+    return attach_checkpoint(model, checkpoint, step)
+
+
+def attach_checkpoint(model: Model, checkpoint: Path, step: int | None = None) -> Model:
+    """The model with the variables of a checkpoint, given by its prefix, one of its files, or its folder.
+
+    Raises:
+        UnreadableFileError: There is no checkpoint there.
+        CorruptFileError: Its index is damaged.
+    """
     prefix = latest_prefix(checkpoint, step) if checkpoint.is_dir() else _prefix(checkpoint)
     found, variables = open_checkpoint(prefix)
     return replace(model, checkpoint=found, variables=variables)

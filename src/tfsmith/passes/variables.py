@@ -24,7 +24,7 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_slice import slice_tensor
 
-__all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "initial_values", "find_value"]
+__all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "initial_values", "find_source", "find_value"]
 
 VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 EMA_SUFFIX = "/ExponentialMovingAverage"
@@ -173,6 +173,12 @@ def _string(body: Body, node: Node, index: int, position: int) -> str:
     return str(values[position].decode())
 
 
+def find_source(model: Model, node: Node, sources: Mapping[str, Source]) -> Source:
+    """Where a variable's value lies: as the saver says, else by its name. It need not be there."""
+    found = sources.get(node.name)
+    return _by_name(model, node) if found is None else found
+
+
 def find_value(
     model: Model, node: Node, sources: Mapping[str, Source], *, ema: bool = False, where: str = ""
 ) -> tuple[str, Tensor]:
@@ -189,9 +195,7 @@ def find_value(
         NotFoundInModelError: The checkpoint has no such tensor; the remedy has the nearest names.
         InvalidModelError: Its dtype or shape is not the variable's.
     """
-    source = sources.get(node.name)
-    if source is None:
-        source = _by_name(model, node)
+    source = find_source(model, node, sources)
     if ema and source.key + EMA_SUFFIX in model.variables:
         source = Source(source.key + EMA_SUFFIX, source.extents)
     if source.key not in model.variables:

@@ -1,0 +1,1 @@
+"""Side by side with peers in one run: `python -m benchmarks`. Figures are printed, never asserted."""

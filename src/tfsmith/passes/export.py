@@ -1,0 +1,272 @@
+"""Export: a training run's graph and checkpoint become a SavedModel with real variables. No value is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.ir.dtype import DType
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, MetaInfo, Saver
+from tfsmith.ir.model import Model, SideFile
+from tfsmith.ir.opdb import builtin_ops
+from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.part import Part
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.signature import PREDICT, SERVING_DEFAULT, Signature, TensorInfo
+from tfsmith.ir.tensor import Tensor
+from tfsmith.passes.endpoints import collected, output_shape, output_type
+from tfsmith.passes.interface import INIT_COLLECTIONS, INIT_SIGNATURE, check_tensor, tensor_names
+from tfsmith.passes.prune import clean_colocation, prune, prune_library
+from tfsmith.passes.saver_ops import SavedVariable, add_saver
+from tfsmith.passes.set_shape import batch_shapes, set_input_shapes
+from tfsmith.passes.tables import AssetFile, add_main_op, find_assets
+from tfsmith.passes.training import Note, find_training
+from tfsmith.passes.variables import VARIABLE_OPS, Source, find_source, find_value, restore_sources
+
+__all__ = ["ExportOptions", "Exported", "export"]
+
+_KEPT_COLLECTIONS = ("variables", "trainable_variables", "model_variables", "local_variables", "table_initializer")
+
+
+@dataclass(frozen=True, slots=True)
+class ExportOptions:
+    """What exporting may be told.
+
+    Attributes:
+        signatures: For each signature, its inputs and outputs: keys to tensor names. Empty: those that the model has,
+            else its collections `inputs` and `outputs`.
+        method_name: The method of new signatures.
+        tags: The tag set.
+        batch_size: Fixes the first dimension of every placeholder.
+        input_shapes: New shapes of placeholders, by name.
+        all_variables: Whether to keep variables that the outputs do not need.
+        prune: Whether to drop nodes that the outputs do not need.
+    """
+
+    signatures: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = field(default_factory=dict)
+    method_name: str = PREDICT
+    tags: tuple[str, ...] = ("serve",)
+    batch_size: int | None = None
+    input_shapes: Mapping[str, Shape] = field(default_factory=dict)
+    all_variables: bool = False
+    prune: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What exporting gave: the SavedModel, the files it reads, the variables it keeps, and what to beware of."""
+
+    model: Model
+    assets: tuple[AssetFile, ...]
+    variables: tuple[str, ...]
+    notes: tuple[Note, ...]
+
+
+def export(model: Model, options: ExportOptions) -> Exported:
+    """Makes a SavedModel of the selected meta graph.
+
+    Raises:
+        NotFoundInModelError: A tensor or a variable's value is not there.
+        UsageError: Nothing says what the inputs and outputs are.
+    """
+    _require_graph(model)
+    meta = model.meta
+    graph, notes = _shaped(meta.graph, options)
+    signatures = _signatures(model, graph, options)
+    graph, main_op = add_main_op(meta, graph)
+    outputs = {check_tensor(model, name).node for found in signatures.values() for name in _outputs(found)}
+    kept = [*outputs, *([] if main_op is None else [main_op])]
+    inputs = {check_tensor(model, name).node for found in signatures.values() for name in _inputs(found)}
+    needed = prune(graph, [*kept, *inputs])
+    variables = _variables(model, graph if options.all_variables else needed, options)
+    if options.prune:
+        graph = needed
+    graph, saver = _saver(meta, graph, variables)
+    graph = clean_colocation(prune_library(graph))
+    assets = find_assets(meta, graph)
+    notes += find_training(needed)
+    values = {variable.key: model.variables[variable.key] for variable in variables}
+    exported = MetaGraph(
+        graph_part=Part.of(graph),
+        info_part=Part.of(_info(meta, graph, options)),
+        saver_part=Part.of(saver),
+        collections_part=Part.of(_collections(meta, graph, main_op, variables)),
+        signatures_part=Part.of(signatures),
+        assets_part=Part.of(tuple(Asset(asset.tensor_name, _file_name(asset)) for asset in assets)),
+    )
+    result = Model(
+        "saved_model",
+        (exported,),
+        values,
+        path=model.path,
+        checkpoint=model.checkpoint if _is_all(model, values) else None,
+        side_files=_beside(model),
+    )
+    return Exported(result, tuple(assets), tuple(variable.key for variable in variables), tuple(notes))
+
+
+def _require_graph(model: Model) -> None:
+    if model.has_graph:
+        return
+    names = sorted(model.variables)
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    what = f"a checkpoint alone has no graph to export; it holds {len(names)} tensors: {shown}"
+    remedy = "pass the .meta or the graph as MODEL and this as --checkpoint"
+    raise UsageError(what, path=model.path, remedy=remedy)
+
+
+def _shaped(graph: Graph, options: ExportOptions) -> tuple[Graph, list[Note]]:
+    if options.batch_size is None and not options.input_shapes:
+        return graph, []
+    shapes = {} if options.batch_size is None else batch_shapes(graph, options.batch_size)
+    return set_input_shapes(graph, {**shapes, **options.input_shapes})
+
+
+def _signatures(model: Model, graph: Graph, options: ExportOptions) -> dict[str, Signature]:
+    if options.signatures:
+        return {
+            key: Signature(
+                {name: _info_of(model, graph, tensor) for name, tensor in sorted(inputs.items())},
+                {name: _info_of(model, graph, tensor) for name, tensor in sorted(outputs.items())},
+                options.method_name,
+            )
+            for key, (inputs, outputs) in options.signatures.items()
+        }
+    there = {key: found for key, found in model.signatures.items() if key != INIT_SIGNATURE}
+    if there:
+        return there
+    inputs, outputs = collected(model, "inputs"), collected(model, "outputs")
+    if not outputs:
+        remedy = "name them: --input KEY=TENSOR --output KEY=TENSOR (`tfsmith show --outputs` lists likely ones)"
+        raise UsageError("nothing says what the inputs and outputs are", path=model.path, remedy=remedy)
+    reached = graph.ancestors(candidate.tensor.rpartition(":")[0] for candidate in outputs)
+    taken = [candidate for candidate in inputs if candidate.tensor.rpartition(":")[0] in reached]
+    return {
+        SERVING_DEFAULT: Signature(
+            {_key(found.tensor): _info_of(model, graph, found.tensor) for found in taken},
+            {_key(found.tensor): _info_of(model, graph, found.tensor) for found in outputs},
+            options.method_name,
+        )
+    }
+
+
+def _key(tensor: str) -> str:
+    return tensor.rpartition(":")[0].rpartition("/")[2]
+
+
+def _info_of(model: Model, graph: Graph, name: str) -> TensorInfo:
+    endpoint = check_tensor(model, name)
+    node = graph[endpoint.node]
+    kind = output_type(graph, node, endpoint.output)
+    if kind is None:
+        op = graph.op_def(node.op)
+        if op is not None and not op.outputs:
+            what = f"node {node.name!r} is an operation ({node.op}) that gives no tensor"
+            raise UsageError(what, path=model.path, remedy="choose a node that gives one; `tfsmith show --outputs`")
+        kind = DType(0, "invalid", "DT_INVALID", 0)
+    return TensorInfo(str(endpoint), kind.base, output_shape(node, endpoint.output))
+
+
+def _outputs(signature: Signature) -> list[str]:
+    return [name for info in signature.outputs.values() for name in tensor_names(info)]
+
+
+def _inputs(signature: Signature) -> list[str]:
+    return [name for info in signature.inputs.values() for name in tensor_names(info)]
+
+
+def _variables(model: Model, graph: Graph, options: ExportOptions) -> list[SavedVariable]:
+    """The variables that are needed, each with its place in the checkpoint, which is checked."""
+    sources = restore_sources(model.meta)
+    found: list[SavedVariable] = []
+    for node in graph:
+        if node.op not in VARIABLE_OPS:
+            continue
+        source: Source = find_source(model, node, sources)
+        if options.all_variables and source.key not in model.variables:
+            continue  # a local variable, which nobody saved
+        try:
+            find_value(model, node, sources)
+        except NotFoundInModelError:
+            if node.name not in sources and _is_local(model, node.name):
+                continue
+            raise
+        found.append(SavedVariable(node, source.key, source.extents))
+    return found
+
+
+def _is_local(model: Model, name: str) -> bool:
+    """Whether a variable is one that TensorFlow initialises on every start."""
+    local = model.collections.get("local_variables")
+    return local is not None and any(message.get("variable_name") == f"{name}:0" for message in local.messages)
+
+
+def _saver(meta: MetaGraph, graph: Graph, variables: list[SavedVariable]) -> tuple[Graph, Saver | None]:
+    """The model's own saver if it restores exactly these variables and its nodes are there; else a new one."""
+    if not variables:
+        return graph, None
+    own = meta.saver
+    if own is not None and own.restore_op_name in graph and own.version == 2:
+        restored = {name: (source.key, source.extents) for name, source in restore_sources(meta).items()}
+        if restored == {variable.node.name: (variable.key, variable.extents) for variable in variables}:
+            return graph, own
+    return add_saver(graph, variables)
+
+
+def _info(meta: MetaGraph, graph: Graph, options: ExportOptions) -> MetaInfo:
+    builtin = builtin_ops()
+    used = {node.op for node in graph}
+    for function in graph.library.values():
+        used |= {node.op for node in function}
+    ops: dict[str, OpDef] = {}
+    for name in sorted(used):
+        op = meta.info.ops.get(name) or builtin.get(name)
+        if op is not None:
+            ops[name] = op
+    version = meta.info.tensorflow_version or builtin.version
+    return MetaInfo(options.tags, version, meta.info.tensorflow_git_version or "unknown", ops=ops)
+
+
+def _collections(
+    meta: MetaGraph, graph: Graph, main_op: str | None, variables: list[SavedVariable]
+) -> dict[str, Collection]:
+    """The collections that still make sense: variables that are there, and what fills the tables."""
+    there = {f"{variable.node.name}:0" for variable in variables}
+    kept: dict[str, Collection] = {}
+    for key in _KEPT_COLLECTIONS:
+        found = meta.collections.get(key)
+        if found is None:
+            continue
+        if found.kind == "bytes":
+            pairs = zip(found.values, found.messages, strict=False)
+            values = tuple(value for value, message in pairs if _is_whole(message, there, graph, key))
+            kept[key] = Collection("bytes", values)
+        elif found.kind == "node":
+            kept[key] = Collection("node", tuple(name for name in found.values if name in graph))
+    if main_op is not None:
+        kept[INIT_COLLECTIONS[0]] = Collection("node", (main_op,))
+    return {key: found for key, found in kept.items() if found.values}
+
+
+def _is_whole(message: Mapping[str, object], there: set[str], graph: Graph, key: str) -> bool:
+    """Whether a VariableDef names only nodes that are still there."""
+    name = str(message.get("variable_name", ""))
+    if name not in there and key != "local_variables":
+        return False
+    names = (message.get(part, "") for part in ("variable_name", "initializer_name", "snapshot_name"))
+    return all(str(found).rpartition(":")[0] in graph or str(found) in graph for found in names if found)
+
+
+def _file_name(asset: AssetFile) -> str:
+    return asset.path.replace("\\", "/").rpartition("/")[2]
+
+
+def _beside(model: Model) -> tuple[SideFile, ...]:
+    return tuple(side for side in model.side_files if side.name.startswith("assets"))
+
+
+def _is_all(model: Model, values: Mapping[str, Tensor]) -> bool:
+    """Whether the checkpoint can be copied as it is, because all of it is kept."""
+    return model.checkpoint is not None and model.checkpoint.version == 2 and set(values) == set(model.variables)
