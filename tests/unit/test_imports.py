@@ -39,7 +39,13 @@ def test_import_takes_nothing_else() -> None:
 
 
 def test_every_public_name_is_there() -> None:
-    _run("import tfsmith\nfor name in tfsmith.__all__: getattr(tfsmith, name)\nassert set(dir(tfsmith)) >= set(tfsmith.__all__)", "tensorflow")  # fmt: skip
+    code = """
+import tfsmith
+for name in tfsmith.__all__:
+    getattr(tfsmith, name)
+assert set(dir(tfsmith)) >= set(tfsmith.__all__)
+"""
+    _run(code, "tensorflow")
     done = python("-c", "import tfsmith; tfsmith.nothing")
     assert "module 'tfsmith' has no attribute 'nothing'" in done.stderr
 

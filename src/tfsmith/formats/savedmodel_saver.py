@@ -36,7 +36,7 @@ def plan_saved_model(model: Model) -> Span | WritePlan:
     return plan
 
 
-def save_saved_model(model: Model, folder: Path, *, text: bool = False, force: bool = False) -> None:
+def save_saved_model(model: Model, folder: Path, *, text: bool = False, shards: int = 1, force: bool = False) -> None:
     """Writes a SavedModel folder, whole or not at all. Weights and assets are copied inside the kernel.
 
     Raises:
@@ -54,7 +54,7 @@ def save_saved_model(model: Model, folder: Path, *, text: bool = False, force: b
         else:
             with AtomicFile(work / "saved_model.pb") as sink:
                 sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
-        _write_variables(model, work / "variables")
+        _write_variables(model, work / "variables", shards)
         for side in model.side_files:
             target = work / side.name
             with explained(target):
@@ -63,12 +63,12 @@ def save_saved_model(model: Model, folder: Path, *, text: bool = False, force: b
                 sink.write_span(open_file(side.path))
 
 
-def _write_variables(model: Model, folder: Path) -> None:
+def _write_variables(model: Model, folder: Path, shards: int) -> None:
     if not model.variables:
         return
     with explained(folder):
         folder.mkdir()
-    if model.checkpoint is not None and model.checkpoint.version == 2:
+    if model.checkpoint is not None and model.checkpoint.version == 2 and shards == 1:
         copy_checkpoint(model.checkpoint, folder / "variables")
     else:
-        write_checkpoint(folder / "variables", model.variables)
+        write_checkpoint(folder / "variables", model.variables, shards=shards)

@@ -34,7 +34,7 @@ def save_model(model: Model, path: Path, *, format: str | None, shards: int = 1,
     if text and chosen == "checkpoint":
         chosen = "pb"  # which will say that a checkpoint has no graph
     if chosen == "saved_model":
-        save_saved_model(model, path, text=text, force=force)
+        save_saved_model(model, path, text=text, shards=shards, force=force)
     elif chosen == "meta":
         _save_meta(model, path, text=text, shards=shards)
     elif chosen == "checkpoint":

@@ -37,6 +37,8 @@ class FileSink:
     """
 
     _GATHER = 1 << 18
+    _PUSH = 1 << 25
+    """After so many bytes the system is told to begin writing them to the disk, so that the sync at the end is short."""
 
     def __init__(self, path: Path, title: Path | None = None) -> None:
         self.path = path
@@ -44,6 +46,7 @@ class FileSink:
         self._pending: list[bytes] = []
         self._pending_size = 0
         self._written = 0
+        self._pushed = 0
         with explained(self._title):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
 
@@ -65,12 +68,16 @@ class FileSink:
             self.write(span.tobytes())
             return
         self._flush()
-        with explained(self._title):
-            copied = _copy_in_kernel(descriptor, self._fd, span.start, len(span))
-        self._written += copied
-        if copied < len(span):
-            for chunk in Span(span.source, span.start + copied, span.stop).chunks():
-                self.write(chunk)
+        start = stop = span.start
+        while start == stop < span.stop:
+            stop = min(start + self._PUSH, span.stop)
+            with explained(self._title):
+                copied = _copy_in_kernel(descriptor, self._fd, start, stop - start)
+            start += copied
+            self._written += copied
+            self._push()
+        for chunk in Span(span.source, start, span.stop).chunks():  # what the system could not copy
+            self.write(chunk)
 
     def close(self, *, sync: bool) -> None:
         """Writes what is pending, syncs it to the disk if asked, and closes."""
@@ -102,6 +109,17 @@ class FileSink:
                 count = os.write(self._fd, data)
                 self._written += count
                 data = data[count:]
+        self._push()
+
+    def _push(self) -> None:
+        """Has the system begin to write to the disk; errors in that are for the sync at the end to tell."""
+        length = self._written - self._pushed
+        if length < self._PUSH or not hasattr(os, "posix_fadvise"):
+            return
+        with contextlib.suppress(OSError):
+            # On Linux this starts the writing of dirty pages; only those that are clean by now leave the cache.
+            os.posix_fadvise(self._fd, self._pushed, length, os.POSIX_FADV_DONTNEED)
+        self._pushed = self._written
 
 
 class AtomicFile:
