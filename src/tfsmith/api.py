@@ -16,12 +16,14 @@ from tfsmith.ir.model import Model, SideFile
 from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.signature import SERVING_DEFAULT
+from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.passes.export import Exported, ExportOptions
 from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.tables import AssetFile
+from tfsmith.passes.training import Note
 from tfsmith.view.facts import (
     collection_facts,
     function_facts,
@@ -39,6 +41,7 @@ __all__ = [
     "save",
     "freeze",
     "freeze_report",
+    "save_frozen",
     "with_saver",
     "export",
     "summarize",
@@ -240,6 +243,43 @@ def freeze(
         keep_init=keep_init,
     )
     return freeze_report(model, options).model
+
+
+def save_frozen(
+    model: Model, frozen: Frozen, path: str | os.PathLike[str], *, format: Format | None = None, force: bool = False
+) -> Frozen:
+    """Writes what freezing gave. As a SavedModel it may be of any size: over 2 GiB the weights stay in `variables/`.
+
+    Args:
+        model: The model that was frozen.
+        frozen: What `freeze_report` gave for it.
+        path: The file or folder to write.
+        format: "pb", "pbtxt" or "saved_model"; by default as the path says.
+        force: Whether an existing SavedModel folder may be replaced.
+
+    Returns:
+        `frozen`, with a note if the weights stayed variables.
+    """
+    size = sum(model.variables[key].nbytes for key in set(frozen.converted.values()) if key in model.variables)
+    if format != "saved_model" or size <= MAX_PROTO_BYTES:
+        save(frozen.model, path, format=format, force=force)
+        return frozen
+    found = model.signatures if frozen.model.signatures else {}
+    named = {
+        key: (
+            {name: info.name for name, info in old.inputs.items()},
+            {name: info.name for name, info in old.outputs.items()},
+        )
+        for key, old in found.items()
+        if key in frozen.model.signatures
+    }
+    inputs = {found.tensor.rpartition(":")[0]: found.tensor for found in likely_inputs(frozen.model)}
+    signatures = named or {SERVING_DEFAULT: (inputs, dict(frozen.outputs))}
+    exported = export(
+        model, path, options=ExportOptions(signatures, tags=model.meta.tags or ("serve",), prune=True), force=force
+    )
+    note = Note("the weights are over 2 GiB, so they stay variables", exported.variables, "a SavedModel reads them so")
+    return dataclasses.replace(frozen, model=exported.model, notes=(*frozen.notes, note))
 
 
 def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:

@@ -141,10 +141,8 @@ def _vocabulary(tf: Any) -> tuple[_Tensors, _Tensors]:
     v1 = tf.compat.v1
     Path("words.txt").write_text("alpha\nbeta\ngamma\n")
     text = v1.placeholder(tf.string, [None], "words")
-    file = tf.constant("words.txt", name="vocabulary_file")
-    v1.add_to_collection(v1.GraphKeys.ASSET_FILEPATHS, file)
     index = tf.lookup.TextFileIndex
-    filled = tf.lookup.TextFileInitializer(file, tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
+    filled = tf.lookup.TextFileInitializer("words.txt", tf.string, index.WHOLE_LINE, tf.int64, index.LINE_NUMBER)
     table = v1.lookup.StaticHashTable(filled, default_value=3)
     weights = v1.get_variable("weights", [4, 2], use_resource=True, initializer=v1.random_normal_initializer())
     return [text], [tf.identity(tf.gather(weights, table.lookup(text)), name="vectors")]

@@ -45,7 +45,7 @@ def _tell(folder: Path, size: str) -> int:
         prefix = write_checkpoint_files(test_model, folder / "training")
         write_saved_model(test_model, folder / "saved_model")
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-            emit(f"  {path.relative_to(folder).as_posix():<50} {human_bytes(path.stat().st_size):>9}\n")
+            emit(f"  {path.relative_to(folder).as_posix():<51}  {human_bytes(path.stat().st_size):>8}\n")
 
     with _step("2. tfsmith show saved_model"):
         model = api.load(folder / "saved_model")

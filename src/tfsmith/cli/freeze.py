@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from tfsmith import api
 from tfsmith.cli.common import DONE, emit, input_shape
+from tfsmith.passes.variables import EMA_SUFFIX
 
 __all__ = ["add_arguments", "work"]
 
@@ -58,23 +58,25 @@ def work(arguments: argparse.Namespace) -> int:
         keep_init=arguments.format == "saved_model",
     )
     frozen = api.freeze_report(model, options)
-    result = replace(frozen.model, kind="saved_model") if arguments.format == "saved_model" else frozen.model
-    api.save(result, arguments.output, format=arguments.format or None, force=arguments.force)
-    _tell(arguments, frozen)
+    _tell(arguments, api.save_frozen(model, frozen, arguments.output, format=arguments.format, force=arguments.force))
     return DONE
 
 
 def _tell(arguments: argparse.Namespace, frozen: api.Frozen) -> None:
-    for note in frozen.notes:
-        sys.stderr.write(f"warning: {note}\n")
+    warnings = [str(note) for note in frozen.notes]
+    if arguments.ema and not any(key.endswith(EMA_SUFFIX) for key in frozen.converted.values()):
+        warnings.append("the checkpoint has no moving averages of these variables; leave --ema out")
+    sys.stderr.write("".join(f"warning: {text}\n" for text in warnings))
     if arguments.json:
         facts = {
             "output": str(Path(arguments.output)),
             "converted": dict(frozen.converted),
             "outputs": dict(frozen.outputs),
-            "warnings": [str(note) for note in frozen.notes],
+            "warnings": warnings,
         }
         emit(json.dumps(facts, indent=2) + "\n")
         return
     emit(f"Converted {len(frozen.converted)} variables to const ops.\n")
-    emit("".join(f"output {key}: {tensor}\n" for key, tensor in frozen.outputs.items()))
+    for key, tensor in frozen.outputs.items():
+        is_named = key not in (tensor, tensor.rpartition(":")[0])  # by a signature, not by its own name
+        emit(f"output {key}: {tensor}\n" if is_named else f"output {tensor}\n")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tfsmith.errors import UnsupportedError
+from tfsmith.errors import InvalidModelError, UnsupportedError
 from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body, Use
 from tfsmith.ir.dtype import DType, dtype_named
@@ -21,7 +21,8 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import ArrayTensor, Tensor
+from tfsmith.ir.tensor import FilledTensor, Tensor
+from tfsmith.limits import MAX_RANK
 
 __all__ = ["Value", "Conversion", "convert_variables"]
 
@@ -49,6 +50,7 @@ _DROPPED = frozenset(
     {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "DestroyResourceOp", "DisableCopyOnRead"}
 )
 _RESOURCE = dtype_named("resource")
+_INDEX_TYPES = (dtype_named("int32"), dtype_named("int64"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +191,11 @@ class _Work:
         """ResourceGather: GatherV2, with its axis as a new constant behind the graph."""
         axis, index_type = f"{node.name}/axis", node.get("Tindices", dtype_named("int32"))
         batch_dims = node.get("batch_dims", 0)
-        self.added.append(
-            Node(axis, "Const", (), {"dtype": index_type, "value": ArrayTensor.of(batch_dims, index_type)})
-        )
+        if index_type not in _INDEX_TYPES or not isinstance(batch_dims, int) or abs(batch_dims) > MAX_RANK:
+            what = f"a gather by {index_type} with batch_dims {batch_dims!r} cannot be"
+            where = f"{self._body.title}, node {node.name!r}"
+            raise InvalidModelError(what, where=where, remedy="the file is damaged; fetch it again")
+        self.added.append(_scalar(axis, index_type, batch_dims))
         attrs = {"Tparams": node.get("dtype", value.dtype), "Tindices": index_type, "Taxis": index_type}
         if batch_dims:
             attrs["batch_dims"] = batch_dims
@@ -239,8 +243,13 @@ def _with_type(node: Node, op: str, kind: DType) -> Node:
 
 
 def _true(name: str) -> Node:
-    kind = dtype_named("bool")
-    return Node(name, "Const", (), {"dtype": kind, "value": ArrayTensor.of(True, kind)})
+    return _scalar(name, dtype_named("bool"), 1)
+
+
+def _scalar(name: str, kind: DType, value: int) -> Node:
+    """A constant of one number; made of its bytes, for which numpy need not be loaded."""
+    data = value.to_bytes(kind.itemsize, "little", signed=kind.name != "bool")
+    return Node(name, "Const", (), {"dtype": kind, "value": FilledTensor(kind, Shape(()), data)})
 
 
 def _without_controls(node: Node, gone: set[str]) -> Node:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, MetaInfo, Saver
 from tfsmith.ir.model import Model, SideFile
@@ -159,14 +159,16 @@ def _key(tensor: str) -> str:
 def _info_of(model: Model, graph: Graph, name: str) -> TensorInfo:
     endpoint = check_tensor(model, name)
     node = graph[endpoint.node]
-    kind = output_type(graph, node, endpoint.output)
-    if kind is None:
-        op = graph.op_def(node.op)
-        if op is not None and not op.outputs:
+    op = graph.op_def(node.op)
+    count = None if op is None else sum(output.count(node.attrs) for output in op.outputs)
+    if count is not None and endpoint.output >= count:
+        what = f"node {node.name!r} gives {count} tensor{'s' * (count != 1)}, so there is no output {endpoint.output}"
+        if count == 0:
             what = f"node {node.name!r} is an operation ({node.op}) that gives no tensor"
-            raise UsageError(what, path=model.path, remedy="choose a node that gives one; `tfsmith show --outputs`")
-        kind = DType(0, "invalid", "DT_INVALID", 0)
-    return TensorInfo(str(endpoint), kind.base, output_shape(node, endpoint.output))
+        raise UsageError(what, path=model.path, remedy="`tfsmith show --outputs` lists likely tensors")
+    kind = output_type(graph, node, endpoint.output)
+    base = dtype_named("invalid") if kind is None else kind.base
+    return TensorInfo(str(endpoint), base, output_shape(node, endpoint.output))
 
 
 def _outputs(signature: Signature) -> list[str]:

@@ -21,7 +21,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import StringTensor, Tensor
 from tfsmith.ir.tensor_slice import slice_tensor
 
 __all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "initial_values", "find_source", "find_value"]
@@ -163,14 +163,19 @@ def _string(body: Body, node: Node, index: int, position: int) -> str:
     """An element of the constant that a restore op takes."""
     const = body.producer(node, index)
     value = None if const is None else const.get("value")
-    if value is None:
-        what = f"input {index} of {node.op} is no constant, so the names in the checkpoint are not known"
+    if not isinstance(value, StringTensor):
+        what = f"input {index} of {node.op} is no constant of strings, so the names in the checkpoint are not known"
         raise InvalidModelError(what, where=f"node {node.name!r}", remedy="export the model again")
-    values = value.numpy().reshape(-1)
-    if position >= len(values):
-        what = f"output {position} is used, but only {len(values)} tensors are restored"
+    if position >= (value.shape.elements or 0):
+        what = f"output {position} is used, but only {value.shape.elements} tensors are restored"
         raise InvalidModelError(what, where=f"node {node.name!r}", remedy="the file is damaged")
-    return str(values[position].decode())
+    values = value.values  # not as an array: that would be made anew for each of them
+    found = values[min(position, len(values) - 1)] if values else b""
+    try:
+        return found.decode()
+    except UnicodeDecodeError as error:
+        what = f"{found[:80]!r} is no name of a tensor"
+        raise InvalidModelError(what, where=f"node {node.name!r}", remedy="the file is damaged") from error
 
 
 def find_source(model: Model, node: Node, sources: Mapping[str, Source]) -> Source:

@@ -38,7 +38,7 @@ class FileSink:
 
     _GATHER = 1 << 18
     _PUSH = 1 << 25
-    """After so many bytes the system is told to begin writing them to the disk, so that the sync at the end is short."""
+    """After so many bytes the system is told to begin writing them to the disk: the sync at the end is then short."""
 
     def __init__(self, path: Path, title: Path | None = None) -> None:
         self.path = path

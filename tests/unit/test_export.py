@@ -1,0 +1,176 @@
+"""Exporting without TensorFlow: what is asked for, what is refused, what is told."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tfsmith
+from tfsmith import api
+from tfsmith.cli.main import main
+from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
+from tfsmith.ir.shape import Shape
+from tfsmith.testing.models import bert_classifier, linear_regression
+from tfsmith.testing.write import write_checkpoint_files, write_saved_model
+
+INTERFACE: dict[str, Any] = {
+    "inputs": {"input_ids": "input_ids:0", "input_mask": "input_mask", "segment_ids": "segment_ids:0"},
+    "outputs": {"probabilities": "loss/output"},
+}
+
+
+@pytest.fixture(scope="module", params=["ref", "resource"])
+def training(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bert") / "training"
+    write_checkpoint_files(bert_classifier(variables=request.param, batch=1, global_step=7), folder)
+    return folder
+
+
+def files(folder: Path) -> list[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_folder_of_the_document(training: Path, tmp_path: Path) -> None:
+    tfsmith.export(training, tmp_path / "saved_model", **INTERFACE)
+    assert files(tmp_path / "saved_model") == [
+        "saved_model.pb",
+        "variables/variables.data-00000-of-00001",
+        "variables/variables.index",
+    ]
+
+
+def test_only_what_the_outputs_need_is_kept(training: Path, tmp_path: Path) -> None:
+    exported = tfsmith.export(training, tmp_path / "out", **INTERFACE)
+    assert "global_step" not in exported.variables
+    saved = tfsmith.load(tmp_path / "out")
+    assert set(saved.variables) == set(exported.variables)
+    before = tfsmith.load(training)
+    assert all(
+        saved.variables[key].numpy().tobytes() == before.variables[key].numpy().tobytes() for key in saved.variables
+    )
+    everything = api.ExportOptions(all_variables=True)
+    tfsmith.export(training, tmp_path / "all", **INTERFACE, options=everything)
+    copied = (tmp_path / "all" / "variables" / "variables.data-00000-of-00001").read_bytes()
+    assert copied == (training / "model.ckpt-1603.data-00000-of-00001").read_bytes()
+
+
+def test_the_saver_is_reused_where_it_fits(training: Path, tmp_path: Path) -> None:
+    model = tfsmith.load(training)
+    reused = tfsmith.export(model, tmp_path / "all", **INTERFACE, options=api.ExportOptions(all_variables=True)).model
+    made = tfsmith.export(model, tmp_path / "some", **INTERFACE).model
+    assert reused.meta.saver == model.meta.saver
+    assert made.meta.saver is not None
+    assert made.meta.saver.restore_op_name == "save_1/restore_all"
+    assert made.meta.saver.sharded
+
+
+def test_exported_and_frozen_are_the_same_graph(training: Path, tmp_path: Path) -> None:
+    tfsmith.export(training, tmp_path / "out", **INTERFACE, options=api.ExportOptions(prune=True))
+    direct = tfsmith.freeze(tfsmith.load(training), ["loss/output"]).graph
+    by_way = tfsmith.freeze(tfsmith.load(tmp_path / "out")).graph
+    assert [(node.name, node.op, node.inputs) for node in by_way] == [
+        (node.name, node.op, node.inputs) for node in direct
+    ]
+
+
+def test_shapes_are_fixed(training: Path, tmp_path: Path) -> None:
+    options = api.ExportOptions(batch_size=4, input_shapes={"label_ids": Shape((4,))})
+    signature = tfsmith.export(training, tmp_path / "out", **INTERFACE, options=options).model.signatures[
+        "serving_default"
+    ]
+    assert signature.inputs["input_ids"].shape == Shape((4, 20))
+
+
+def test_collections_name_inputs_and_outputs(tmp_path: Path) -> None:
+    prefix = write_checkpoint_files(linear_regression(), tmp_path / "training")
+    signature = tfsmith.export(prefix, tmp_path / "out").model.signatures["serving_default"]
+    assert {key: info.name for key, info in signature.inputs.items()} == {"x_sample": "inputs/x_sample:0"}
+    assert [info.name for info in signature.outputs.values()] == [linear_regression().outputs["y"]]
+
+
+def test_a_saved_model_keeps_its_signatures(tmp_path: Path) -> None:
+    write_saved_model(bert_classifier(batch=1), tmp_path / "before")
+    exported = tfsmith.export(tmp_path / "before", tmp_path / "after").model
+    assert exported.signatures == tfsmith.load(tmp_path / "before").signatures
+
+
+def test_a_checkpoint_without_a_graph(training: Path, tmp_path: Path) -> None:
+    for path in training.glob("model.ckpt-1603.[id]*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    with pytest.raises(UsageError, match=r"has no graph to export; it holds \d+ tensors: bert/.*pass the .meta"):
+        tfsmith.export(tmp_path / "model.ckpt-1603", tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--output", "p=loss/outputs"],
+            "there is no node 'loss/outputs' in the graph; the nearest names are loss/output",
+        ),
+        (["--output", "p"], "--output 'p' is not understood; write KEY=TENSOR"),
+        (["--input", "x=input_ids"], "signature 'serving_default' has no output"),
+        (["--output", "p=save/restore_all"], "is an operation (NoOp) that gives no tensor"),
+        (["--output", "p=loss/output:7"], "node 'loss/output' gives 1 tensor, so there is no output 7"),
+        ([], "nothing says what the inputs and outputs are"),
+        (["--output", "p=loss/output", "--checkpoint", "nowhere"], "there is no checkpoint with this prefix"),
+        (["--output", "p=loss/output", "--step", "3"], "the steps are: 1603"),
+    ],
+)
+def test_wrong_arguments(
+    training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    assert main(["export", str(training), "-o", str(tmp_path / "out"), *words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert message in error
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_existing_folder_is_refused(training: Path, tmp_path: Path) -> None:
+    tfsmith.export(training, tmp_path / "out", **INTERFACE)
+    before = (tmp_path / "out" / "saved_model.pb").read_bytes()
+    with pytest.raises(OutputError, match="exists already"):
+        tfsmith.export(training, tmp_path / "out", **INTERFACE, options=api.ExportOptions(prune=True))
+    assert (tmp_path / "out" / "saved_model.pb").read_bytes() == before
+    tfsmith.export(training, tmp_path / "out", **INTERFACE, options=api.ExportOptions(prune=True), force=True)
+    assert (tmp_path / "out" / "saved_model.pb").read_bytes() != before
+
+
+def test_a_variable_without_a_value(training: Path, tmp_path: Path) -> None:
+    model = tfsmith.load(training)
+    some = {key: tensor for key, tensor in model.variables.items() if key != "output_bias"}
+    with pytest.raises(NotFoundInModelError, match="no value for variable 'output_bias'"):
+        tfsmith.export(replace(model, variables=some, checkpoint=None), tmp_path / "out", **INTERFACE)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_tells_what_it_did(training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--signature", "a", "--input", "ids=input_ids", "--output", "p=loss/output"]
+    words += ["--signature", "b", "--output", "logits=loss/BiasAdd", "--json"]
+    assert main(["export", str(training), "-o", str(tmp_path / "out"), *words]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert sorted(facts["signatures"]) == ["a", "b"]
+    assert len(facts["variables"]) == 41
+    assert main(["export", str(training), "-o", str(tmp_path / "again"), *words[:-1]]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == ["signature a: ids -> p", "signature b:  -> logits"]
+
+
+def test_over_two_gib_the_weights_stay_variables(
+    training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`freeze --as saved_model` works for any size; the limit is lowered here."""
+    monkeypatch.setattr("tfsmith.api.MAX_PROTO_BYTES", 1000)
+    words = ["--as", "saved_model", "--outputs", "loss/output"]
+    assert main(["freeze", str(training), "-o", str(tmp_path / "out"), *words]) == 0
+    assert "the weights are over 2 GiB, so they stay variables" in capsys.readouterr().err
+    saved = tfsmith.load(tmp_path / "out")
+    assert len(saved.variables) == 41
+    signature = saved.signatures["serving_default"]
+    assert {info.name for info in signature.inputs.values()} == {"input_ids:0", "input_mask:0", "segment_ids:0"}
+    assert {info.name for info in signature.outputs.values()} == {"loss/output:0"}
