@@ -6,13 +6,13 @@ documents can be run without TensorFlow.
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
+
+from tests.docs.runner import chdir
 
 FILES = Path(__file__).resolve().with_name("files")
 _Tensors = list[Any]
@@ -179,16 +179,6 @@ def _write_tf2(name: str) -> None:
     tf.saved_model.save(model, str(FILES / name), signatures=signatures)
 
 
-@contextmanager
-def chdir(folder: str) -> Iterator[None]:
-    before = Path.cwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
-
-
 def main() -> None:
     """Writes them all afresh."""
     shutil.rmtree(FILES, ignore_errors=True)
@@ -202,7 +192,10 @@ def main() -> None:
     )
     _write_tf1("partitioned", _partitioned)
     _write_tf1("batch_of_32", _batch_of_32)
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):  # the graph has the path in it, so let it be short
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        chdir(Path(folder)),
+    ):  # the graph has the path in it, so let it be short
         _write_tf1("vocabulary", _vocabulary, saved_model=True)
     _write_tf2("tf2_model")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers import MemorySink
 
 from tfsmith.storage.source import from_bytes, open_file
 from tfsmith.storage.span import Span
@@ -17,21 +18,10 @@ from tfsmith.wire.text_writer import message_text, write_text
 pytestmark = pytest.mark.tensorflow
 
 
-class Gather:
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.parts.append(data)
-
-    def write_span(self, span: Span) -> None:
-        self.parts.append(span.tobytes())
-
-
 def written(name: str, data: Span) -> bytes:
-    sink = Gather()
+    sink = MemorySink()
     write_text(name, data, sink)
-    return b"".join(sink.parts)
+    return sink.data
 
 
 @pytest.fixture(scope="module")
@@ -135,7 +125,7 @@ def test_a_saved_model_of_tf1_is_written_and_read_as_tensorflow_does(tf: Any, gr
 def test_a_saved_model_of_tf2_is_written_as_tensorflow_would(tf: Any, tmp_path: Path) -> None:
     from tensorflow.core.protobuf import saved_model_pb2
 
-    class Net(tf.Module):  # type: ignore[misc]
+    class Net(tf.Module):
         def __init__(self) -> None:
             super().__init__()
             self.weight = tf.Variable([[0.1, 1e-7], [3.0, -2.5]], name="weight")

@@ -9,10 +9,10 @@ import pytest
 from google.protobuf import text_format
 from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
+from tests.helpers import MemorySink
 
 from tfsmith.errors import TfsmithError
 from tfsmith.storage.source import from_bytes
-from tfsmith.storage.span import Span
 from tfsmith.wire.descriptors import pool
 from tfsmith.wire.messages import message_class, new
 from tfsmith.wire.schema import Field, schema
@@ -51,21 +51,10 @@ WORDS = st.sampled_from(
 )
 
 
-class Gather:
-    def __init__(self) -> None:
-        self.parts: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        self.parts.append(data)
-
-    def write_span(self, span: Span) -> None:
-        self.parts.append(span.tobytes())
-
-
 def written(name: str, wire: bytes) -> str:
-    sink = Gather()
+    sink = MemorySink()
     write_text(name, from_bytes(wire), sink)
-    return b"".join(sink.parts).decode("utf-8")
+    return sink.data.decode("utf-8")
 
 
 def as_tensorflow_writes(name: str, message: Any) -> str:
@@ -157,6 +146,7 @@ VALUES = (
     "DT_FLOAT", "DT_FLOAT ", "2147483648", "-2147483649", "9223372036854775808", "18446744073709551616",
     "\u0661", "'a'", '"a" "b"', '"a"# b"', '"a"b"', '\'"\'', '"\\""', '"\\\\"', '"\\\\\\""', '"\\377"',
     '"\\777"', '"\\x"', '"\\x4g"', '"\\xe9"', '"\\u00e9"', '"\\U0001f600"', '"\\ud800"', '"\\?"',
+    '"\\x4\\\\1"', '"\\4\\\\77"', '"\\40\\\\0"', '"\\x414"', '"\\1234"', '"\\47"', '"\\477"',
     '"\\N{DIGIT ONE}"', '"\\e9"', '"\\\u4e2d"', '"\\\\\u4e2d"', "[1, 2]", "{", "{ }", "<", '"', "", "1;", "1,",
 )  # fmt: skip
 
@@ -248,7 +238,7 @@ FIELDS = (
 
 DIGITS = st.text("0123456789.-+eExXfF_", max_size=8)
 LETTERS = st.sampled_from(
-    ['"', "'", "\\", "x", "0", "7", "n", "u", "U", "N", "{", "a", "é", "\u4e2d", " ", "#", "\ud800"]
+    ['"', "'", "\\", "\\", "x", "0", "7", "n", "u", "U", "N", "{", "a", "é", "\u4e2d", " ", "#", "\ud800"]
 )
 QUOTED = st.lists(LETTERS, max_size=7).map("".join).flatmap(lambda body: st.sampled_from([f'"{body}"', f"'{body}'"]))
 

@@ -3,34 +3,31 @@
 from __future__ import annotations
 
 import pytest
+from tests.helpers import MemorySink
 
 from tfsmith.errors import CorruptFileError, TruncatedFileError
 from tfsmith.storage.source import from_bytes
-from tfsmith.storage.span import Span
 from tfsmith.wire.messages import message_class, new
 from tfsmith.wire.text_reader import text_to_wire
 from tfsmith.wire.text_writer import message_text, write_text
 
 
-class Gather:
+class CountingSink(MemorySink):
+    """Remembers how often it was written to."""
+
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
+        super().__init__()
+        self.writes = 0
 
     def write(self, data: bytes) -> None:
-        self.parts.append(data)
-
-    def write_span(self, span: Span) -> None:
-        self.parts.append(span.tobytes())
-
-    @property
-    def text(self) -> str:
-        return b"".join(self.parts).decode("utf-8")
+        super().write(data)
+        self.writes += 1
 
 
 def written(name: str, wire: bytes) -> str:
-    sink = Gather()
+    sink = MemorySink()
     write_text(name, from_bytes(wire, "model.pb"), sink)
-    return sink.text
+    return sink.data.decode("utf-8")
 
 
 def test_a_node_is_printed_with_its_attributes_by_name() -> None:
@@ -110,10 +107,10 @@ def test_one_node_at_a_time_reaches_the_sink() -> None:
     graph = new("GraphDef")
     for number in range(50):
         graph.node.add(name=f"node_{number}", op="NoOp")
-    sink = Gather()
+    sink = CountingSink()
     write_text("GraphDef", from_bytes(graph.SerializeToString()), sink)
-    assert len(sink.parts) == 50
-    assert sink.text == message_text(graph)
+    assert sink.writes == 50
+    assert sink.data.decode("utf-8") == message_text(graph)
 
 
 def test_more_blocks_than_are_remembered_are_printed_alike() -> None:

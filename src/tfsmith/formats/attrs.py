@@ -34,6 +34,9 @@ _KIND_OF_FIELD = MappingProxyType(
 )
 _FIELD_OF_KIND = MappingProxyType({kind: field for field, kind in _KIND_OF_FIELD.items()})
 _LIST_FIELDS = ("s", "i", "f", "b", "type", "shape", "tensor", "func")
+_LIST_KIND_OF_FIELD = MappingProxyType({field: f"list({_KIND_OF_FIELD[field]})" for field in _LIST_FIELDS})
+_PLAIN_FIELDS = frozenset({"s", "i", "f", "b", "placeholder"})
+"""Fields whose values are plain already."""
 
 
 def attrs_from_map(entries: Mapping[str, Any], path: str | None, depth: int = 0) -> dict[str, Attr]:
@@ -48,13 +51,15 @@ def attr_from_message(message: Any, name: str, path: str | None = None, depth: i
     field = message.WhichOneof("value")
     if field is None:
         return Attr("none", None)
+    if field in _PLAIN_FIELDS:
+        return Attr(_KIND_OF_FIELD[field], getattr(message, field))
     if field != "list":
         return Attr(_KIND_OF_FIELD[field], _value(field, getattr(message, field), name, path, depth))
-    for inner in _LIST_FIELDS:
-        items = getattr(message.list, inner)
-        if len(items):
-            values = tuple(_value(inner, item, name, path, depth) for item in items)
-            return Attr(f"list({_KIND_OF_FIELD[inner]})", values)
+    for descriptor, items in message.list.ListFields():  # in the order of their numbers; the first one counts
+        inner = descriptor.name
+        if inner not in _PLAIN_FIELDS:
+            items = [_value(inner, item, name, path, depth) for item in items]
+        return Attr(_LIST_KIND_OF_FIELD[inner], tuple(items))
     return Attr("list", ())
 
 

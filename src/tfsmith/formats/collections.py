@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tfsmith.errors import CorruptFileError
-from tfsmith.formats.plain import to_plain
+from tfsmith.formats.plain import from_plain, to_plain
 from tfsmith.ir.metagraph import Collection
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan
@@ -92,8 +92,15 @@ def plan_collections(plan: WritePlan, number: int, collections: Mapping[str, Col
         elif collection.kind != "none":
             values = getattr(message, _FIELDS[collection.kind])
             values.SetInParent()
-            values.value.extend(collection.values)
+            values.value.extend(_encoded(key, value) for value in collection.values)
         entry = WritePlan()
         entry.add_field(1, key.encode())
         entry.add_field(2, message.SerializeToString())
         plan.add_field(number, entry)
+
+
+def _encoded(key: str, value: Any) -> Any:
+    """A value as the list takes it: a message that was made in memory is still plain data."""
+    if not isinstance(value, Mapping):
+        return value
+    return from_plain(_TYPES.get(key, "VariableDef"), value).SerializeToString()

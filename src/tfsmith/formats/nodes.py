@@ -43,10 +43,14 @@ class FileNodes:
 
     def attrs(self, start: int, stop: int) -> dict[str, Attr]:
         """The attributes of the node that stands there; large tensors stay in the file."""
+        from google.protobuf.unknown_fields import UnknownFieldSet  # where protobuf puts entries with unknown fields
+
         span = self.span(start, stop)
         if stop - start <= _LARGE:
             message = parse("NodeDef", span, "a node")
-            return attrs_from_map(message.attr, span.name)
+            unknown = UnknownFieldSet(message)
+            if all(unknown[number].field_number != _ATTR for number in range(len(unknown))):
+                return attrs_from_map(message.attr, span.name)
         attrs: dict[str, Attr] = {}
         for field in fields(span):
             if field.number == _ATTR and field.wire_type == BYTES:

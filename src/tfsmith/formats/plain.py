@@ -1,13 +1,15 @@
-"""Any message as plain data: dicts, tuples, numbers, text and bytes; what is not set is left out."""
+"""Any message as plain data: dicts, tuples, numbers, text and bytes; what is not set is left out. And back."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.tensorproto import tensor_from_message
+from tfsmith.wire.messages import new
 
-__all__ = ["to_plain"]
+__all__ = ["to_plain", "from_plain"]
 
 
 def to_plain(message: Any) -> dict[str, Any]:
@@ -39,3 +41,30 @@ def _tensor(message: Any) -> Any:
         return tensor_from_message(message, "a tensor value")
     except TfsmithError:
         return to_plain(message)
+
+
+def from_plain(name: str, plain: Mapping[str, Any]) -> Any:
+    """The message that `to_plain` would give this dict of. For messages without maps and tensors."""
+    message = new(name)
+    _fill(message, plain)
+    return message
+
+
+def _fill(message: Any, plain: Mapping[str, Any]) -> None:
+    for key, value in plain.items():
+        if isinstance(value, Mapping):
+            getattr(message, key).SetInParent()
+            _fill(getattr(message, key), value)
+        elif not isinstance(value, (tuple, list)):
+            setattr(message, key, _number(message, key, value))
+        elif value and isinstance(value[0], Mapping):
+            for item in value:
+                _fill(getattr(message, key).add(), item)
+        else:
+            getattr(message, key).extend(_number(message, key, item) for item in value)
+
+
+def _number(message: Any, key: str, value: Any) -> Any:
+    """An enum's number by its name; any other value as it is."""
+    enum = message.DESCRIPTOR.fields_by_name[key].enum_type
+    return enum.values_by_name[value].number if enum is not None and isinstance(value, str) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -48,13 +48,20 @@ class Collection:
 
     Attributes:
         kind: "node" (names), "bytes" (serialized messages), "int64", "float", "any" or "none".
-        values: `str`, `bytes`, `int`, `float`; for "any" the pairs (type_url, bytes).
+        values: `str`, `bytes`, `int`, `float`; for "any" the pairs (type_url, bytes). Messages made in memory are plain
+            data in place of `bytes`, and encoded when they are written.
         decode: Gives `messages` on demand.
     """
 
     kind: Literal["node", "bytes", "int64", "float", "any", "none"]
     values: tuple[Any, ...]
     decode: Callable[[], tuple[Mapping[str, Any], ...]] | None = None
+
+    @staticmethod
+    def of_messages(messages: Sequence[Mapping[str, Any]]) -> Collection:
+        """A collection of messages made in memory, as plain data; the collection's key says of which type they are."""
+        found = tuple(messages)
+        return Collection("bytes", found, lambda: found)
 
     @property
     def messages(self) -> tuple[Mapping[str, Any], ...]:

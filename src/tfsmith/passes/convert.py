@@ -7,7 +7,7 @@ that calls functions (If, While, Case, PartitionedCall) gets copies of them in w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -23,6 +23,7 @@ from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.limits import MAX_RANK
+from tfsmith.passes.thawed import added_reads, handle_to_const, read_to_identity, without_reads
 
 __all__ = ["Value", "Conversion", "convert_variables"]
 
@@ -76,20 +77,19 @@ class Conversion:
     rewritten: list[str] = field(default_factory=list)
 
 
-def convert_variables(graph: Graph, values: Mapping[str, Tensor]) -> Conversion:
-    """Replaces variables by constants.
+def convert_variables(graph: Graph, values: Mapping[str, Tensor], kept: Collection[str] = ()) -> Conversion:
+    """Replaces variables by constants. What was thawed becomes the very nodes that it was before.
 
     Args:
         graph: The graph.
         values: For each variable's node, by name, its value. Values are not read.
+        kept: Nodes that must stay whatever they are, because they are outputs.
 
     Raises:
         UnsupportedError: Something uses a variable in a way that no constant can serve.
     """
     library = _Library(graph)
-    changes: dict[str, Node] = {}
-    for name, tensor in values.items():
-        changes[name] = Node(name, "Const", (), {"dtype": graph[name].get("dtype", tensor.dtype), "value": tensor})
+    changes = {name: handle_to_const(graph[name], tensor) for name, tensor in values.items()}
     start = {name: Value(tensor.dtype, tensor.shape) for name, tensor in values.items()}
     by_reference = {name for name in values if graph[name].op != "VarHandleOp"}
     work = _Work(graph, changes, library)
@@ -97,6 +97,9 @@ def convert_variables(graph: Graph, values: Mapping[str, Tensor]) -> Conversion:
     nodes = [changes.get(node.name, node) for node in graph if node.name not in work.dropped]
     if work.dropped:
         nodes = [_without_controls(node, work.dropped) for node in nodes]
+    reads = {name: source for name, source in added_reads(graph, values).items() if name not in kept}
+    if reads:
+        nodes = without_reads(nodes, reads)
     nodes += work.added
     functions = dict(graph.library) | library.made
     result = graph.replace(
@@ -185,6 +188,9 @@ class _Work:
     def read(self, node: Node, value: Value) -> Node:
         """ReadVariableOp: hands the tensor on."""
         self.renamed_outputs[node.name] = "output"
+        before = read_to_identity(node)
+        if before is not None:
+            return before
         return _like(node, "Identity", (node.inputs[0],), {"T": node.get("dtype", value.dtype)})
 
     def gather(self, node: Node, value: Value) -> Node:

@@ -6,26 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, MetaInfo, Saver
+from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Saver
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.ir.opdb import builtin_ops
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.signature import PREDICT, SERVING_DEFAULT, Signature, TensorInfo
+from tfsmith.ir.signature import PREDICT, Signature
 from tfsmith.ir.tensor import Tensor
-from tfsmith.passes.endpoints import collected, output_shape, output_type
-from tfsmith.passes.interface import INIT_COLLECTIONS, INIT_SIGNATURE, check_tensor, tensor_names
+from tfsmith.passes.interface import INIT_COLLECTIONS, check_tensor, tensor_names
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
 from tfsmith.passes.saver_ops import SavedVariable, add_saver
 from tfsmith.passes.set_shape import batch_shapes, set_input_shapes
+from tfsmith.passes.signatures import Interface, make_signatures
 from tfsmith.passes.tables import AssetFile, add_main_op, find_assets
 from tfsmith.passes.training import Note, find_training
 from tfsmith.passes.variables import VARIABLE_OPS, Source, find_source, find_value, restore_sources
 
-__all__ = ["ExportOptions", "Exported", "export"]
+__all__ = ["ExportOptions", "Exported", "export", "meta_info", "side_assets"]
 
 _KEPT_COLLECTIONS = ("variables", "trainable_variables", "model_variables", "local_variables", "table_initializer")
 
@@ -45,7 +44,7 @@ class ExportOptions:
         prune: Whether to drop nodes that the outputs do not need.
     """
 
-    signatures: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]] = field(default_factory=dict)
+    signatures: Interface = field(default_factory=dict)
     method_name: str = PREDICT
     tags: tuple[str, ...] = ("serve",)
     batch_size: int | None = None
@@ -74,7 +73,7 @@ def export(model: Model, options: ExportOptions) -> Exported:
     _require_graph(model)
     meta = model.meta
     graph, notes = _shaped(meta.graph, options)
-    signatures = _signatures(model, graph, options)
+    signatures = make_signatures(model, graph, options.signatures, options.method_name)
     graph, main_op = add_main_op(meta, graph)
     outputs = {check_tensor(model, name).node for found in signatures.values() for name in _outputs(found)}
     kept = [*outputs, *([] if main_op is None else [main_op])]
@@ -90,11 +89,11 @@ def export(model: Model, options: ExportOptions) -> Exported:
     values = {variable.key: model.variables[variable.key] for variable in variables}
     exported = MetaGraph(
         graph_part=Part.of(graph),
-        info_part=Part.of(_info(meta, graph, options)),
+        info_part=Part.of(meta_info(meta, graph, options.tags)),
         saver_part=Part.of(saver),
         collections_part=Part.of(_collections(meta, graph, main_op, variables)),
         signatures_part=Part.of(signatures),
-        assets_part=Part.of(tuple(Asset(asset.tensor_name, _file_name(asset)) for asset in assets)),
+        assets_part=Part.of(tuple(asset.definition() for asset in assets)),
     )
     result = Model(
         "saved_model",
@@ -102,7 +101,7 @@ def export(model: Model, options: ExportOptions) -> Exported:
         values,
         path=model.path,
         checkpoint=model.checkpoint if _is_all(model, values) else None,
-        side_files=_beside(model),
+        side_files=side_assets(model),
     )
     return Exported(result, tuple(assets), tuple(variable.key for variable in variables), tuple(notes))
 
@@ -122,53 +121,6 @@ def _shaped(graph: Graph, options: ExportOptions) -> tuple[Graph, list[Note]]:
         return graph, []
     shapes = {} if options.batch_size is None else batch_shapes(graph, options.batch_size)
     return set_input_shapes(graph, {**shapes, **options.input_shapes})
-
-
-def _signatures(model: Model, graph: Graph, options: ExportOptions) -> dict[str, Signature]:
-    if options.signatures:
-        return {
-            key: Signature(
-                {name: _info_of(model, graph, tensor) for name, tensor in sorted(inputs.items())},
-                {name: _info_of(model, graph, tensor) for name, tensor in sorted(outputs.items())},
-                options.method_name,
-            )
-            for key, (inputs, outputs) in options.signatures.items()
-        }
-    there = {key: found for key, found in model.signatures.items() if key != INIT_SIGNATURE}
-    if there:
-        return there
-    inputs, outputs = collected(model, "inputs"), collected(model, "outputs")
-    if not outputs:
-        remedy = "name them: --input KEY=TENSOR --output KEY=TENSOR (`tfsmith show --outputs` lists likely ones)"
-        raise UsageError("nothing says what the inputs and outputs are", path=model.path, remedy=remedy)
-    reached = graph.ancestors(candidate.tensor.rpartition(":")[0] for candidate in outputs)
-    taken = [candidate for candidate in inputs if candidate.tensor.rpartition(":")[0] in reached]
-    return {
-        SERVING_DEFAULT: Signature(
-            {_key(found.tensor): _info_of(model, graph, found.tensor) for found in taken},
-            {_key(found.tensor): _info_of(model, graph, found.tensor) for found in outputs},
-            options.method_name,
-        )
-    }
-
-
-def _key(tensor: str) -> str:
-    return tensor.rpartition(":")[0].rpartition("/")[2]
-
-
-def _info_of(model: Model, graph: Graph, name: str) -> TensorInfo:
-    endpoint = check_tensor(model, name)
-    node = graph[endpoint.node]
-    op = graph.op_def(node.op)
-    count = None if op is None else sum(output.count(node.attrs) for output in op.outputs)
-    if count is not None and endpoint.output >= count:
-        what = f"node {node.name!r} gives {count} tensor{'s' * (count != 1)}, so there is no output {endpoint.output}"
-        if count == 0:
-            what = f"node {node.name!r} is an operation ({node.op}) that gives no tensor"
-        raise UsageError(what, path=model.path, remedy="`tfsmith show --outputs` lists likely tensors")
-    kind = output_type(graph, node, endpoint.output)
-    base = dtype_named("invalid") if kind is None else kind.base
-    return TensorInfo(str(endpoint), base, output_shape(node, endpoint.output))
 
 
 def _outputs(signature: Signature) -> list[str]:
@@ -217,7 +169,8 @@ def _saver(meta: MetaGraph, graph: Graph, variables: list[SavedVariable]) -> tup
     return add_saver(graph, variables)
 
 
-def _info(meta: MetaGraph, graph: Graph, options: ExportOptions) -> MetaInfo:
+def meta_info(meta: MetaGraph, graph: Graph, tags: tuple[str, ...]) -> MetaInfo:
+    """What a meta graph around another graph says of itself: tags, version, and the ops that it uses now."""
     builtin = builtin_ops()
     used = {node.op for node in graph}
     for function in graph.library.values():
@@ -228,7 +181,7 @@ def _info(meta: MetaGraph, graph: Graph, options: ExportOptions) -> MetaInfo:
         if op is not None:
             ops[name] = op
     version = meta.info.tensorflow_version or builtin.version
-    return MetaInfo(options.tags, version, meta.info.tensorflow_git_version or "unknown", ops=ops)
+    return MetaInfo(tags, version, meta.info.tensorflow_git_version or "unknown", ops=ops)
 
 
 def _collections(
@@ -261,11 +214,8 @@ def _is_whole(message: Mapping[str, object], there: set[str], graph: Graph, key:
     return all(str(found).rpartition(":")[0] in graph or str(found) in graph for found in names if found)
 
 
-def _file_name(asset: AssetFile) -> str:
-    return asset.path.replace("\\", "/").rpartition("/")[2]
-
-
-def _beside(model: Model) -> tuple[SideFile, ...]:
+def side_assets(model: Model) -> tuple[SideFile, ...]:
+    """The assets that lie beside the model already."""
     return tuple(side for side in model.side_files if side.name.startswith("assets"))
 
 

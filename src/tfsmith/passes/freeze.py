@@ -108,7 +108,7 @@ def freeze(model: Model, options: FreezeOptions) -> Frozen:
     if options.clear_devices:
         graph = graph.map_nodes({node.name: node.replace(device="") for node in graph if node.device})
     values, keys = _values(model, graph, options)
-    conversion = convert_variables(graph, values)
+    conversion = convert_variables(graph, values, {endpoint.node for endpoint in outputs.values()})
     graph = conversion.graph
     if inline or conversion.dropped:
         graph = prune(graph, [*(endpoint.node for endpoint in outputs.values()), *kept], keep_colocated=False)

@@ -11,6 +11,10 @@ from tfsmith.ir.node import Node
 
 __all__ = ["prune", "prune_library", "clean_colocation", "colocated"]
 
+_PLACE = b"loc:@"
+_SMALL = 4096
+"""A larger node may hold weights, which are not to be read."""
+
 
 def prune(graph: Graph, outputs: Iterable[str], *, keep_colocated: bool = True) -> Graph:
     """The nodes that these nodes need, control edges counted, in the file's order. Linear.
@@ -38,8 +42,11 @@ def prune(graph: Graph, outputs: Iterable[str], *, keep_colocated: bool = True) 
 
 def colocated(node: Node) -> list[str]:
     """The nodes that this one wants to share a device with."""
+    raw = node.raw
+    if raw is not None and len(raw) <= _SMALL and _PLACE not in raw.tobytes():
+        return []  # few nodes have such a wish, and to look into the attributes of all takes much longer
     names = node.get("_class", ())
-    return [name.decode()[5:] for name in names if isinstance(name, bytes) and name.startswith(b"loc:@")]
+    return [name.decode()[5:] for name in names if isinstance(name, bytes) and name.startswith(_PLACE)]
 
 
 def clean_colocation(graph: Graph) -> Graph:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.metagraph import Asset, MetaGraph
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.saver_ops import free_scope
@@ -26,6 +26,10 @@ class AssetFile:
 
     tensor_name: str
     path: str
+
+    def definition(self) -> Asset:
+        """How a SavedModel tells of it: by its name among the assets."""
+        return Asset(self.tensor_name, self.path.replace("\\", "/").rpartition("/")[2])
 
 
 def add_main_op(meta: MetaGraph, graph: Graph) -> tuple[Graph, str | None]:

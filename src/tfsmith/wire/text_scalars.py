@@ -18,6 +18,8 @@ __all__ = ["Unusual", "encoder"]
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,19})")
 _FLOAT = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)")
+_STRANGE_ESCAPE = re.compile(r"""\\(?![abfnrtv'"0-3]|[4-7][0-7]?(?![0-7])|x[0-9a-fA-F]{2})""")
+"""A backslash before anything but the escapes that Python's codec and protobuf read alike."""
 _BOOLS = MappingProxyType(
     {"true": b"\1", "t": b"\1", "1": b"\1", "True": b"\1", "false": b"\0", "f": b"\0", "0": b"\0", "False": b"\0"}
 )
@@ -120,27 +122,18 @@ def _unquote(value: str) -> bytes:
     quote, body = value[:1], value[1:-1]
     if len(value) < 2 or quote not in ('"', "'") or value[-1] != quote:
         raise Unusual
-    if "\\" in body:
-        return _unescape(body, quote)
-    if quote in body:  # two strings side by side
-        raise Unusual
     try:
+        if "\\" in body:
+            return _unescape(body, quote)
+        if quote in body:  # two strings side by side
+            raise Unusual
         return body.encode("utf-8")
-    except UnicodeEncodeError as error:  # a lone surrogate
+    except UnicodeError as error:  # a lone surrogate
         raise Unusual from error
 
 
 def _unescape(body: str, quote: str) -> bytes:
-    from google.protobuf.text_encoding import CUnescape
-
-    *before, last = (_ends_in_escape(piece) for piece in body.split(quote))
-    if last or not all(before):  # a quote ends the string unless a backslash escapes it
+    single = body.replace(r"\\", " ")  # now each backslash that is left begins an escape of another kind
+    if _STRANGE_ESCAPE.search(single) is not None or single.count(quote) != single.count("\\" + quote):
         raise Unusual
-    try:
-        return CUnescape(body)  # the general parser's own function, so that every escape means the same
-    except (ValueError, Warning) as error:
-        raise Unusual from error
-
-
-def _ends_in_escape(piece: str) -> bool:
-    return (len(piece) - len(piece.rstrip("\\"))) % 2 == 1
+    return body.encode("utf-8").decode("unicode_escape").encode("latin-1")

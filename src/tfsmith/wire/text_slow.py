@@ -12,6 +12,9 @@ from tfsmith.wire.messages import message_class, new
 __all__ = ["parse_slowly"]
 
 _LONGEST = 200
+"""As much of an error as is shown."""
+_BACKSLASHES = 256
+"""The parser takes time with the square of a run of backslashes, so that a megabyte of them would take hours."""
 
 
 def parse_slowly(text: str, message: str, path: str) -> bytes:
@@ -24,6 +27,9 @@ def parse_slowly(text: str, message: str, path: str) -> bytes:
     from google.protobuf import text_format
     from google.protobuf.message import DecodeError, EncodeError
 
+    if "\\" * _BACKSLASHES in text:
+        what = f"more than {_BACKSLASHES} backslashes stand in a row"
+        raise LimitError(what, path=path, remedy=r"write each as \134, or print the file anew with protobuf")
     lines = _CountedLines(text)
     parsed = new(message)
     remedy = f"correct the text there, or check that the file is a {message}"

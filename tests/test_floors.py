@@ -1,0 +1,226 @@
+"""The floors of the house: a file imports from its own room and from lower floors, never upward, never sideways."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+SOURCE = Path(__file__).parents[1] / "src/tfsmith"
+
+# Every file or folder directly below src/tfsmith has a floor here; a new one must be given its own.
+FLOORS = {
+    "errors": 0, "limits": 0, "_version": 0, "storage": 0,
+    "wire": 1, "ir": 1,
+    "formats": 2,
+    "passes": 3, "patterns": 3, "weights": 3, "engines": 3, "scan": 3, "view": 3,
+    "api": 4,
+    "cli": 5, "compat": 5,
+    "__init__": 6, "__main__": 6,
+    "testing": 6,
+}  # fmt: skip
+# The rooms of the third floor work on the model in memory alone.
+LOWEST_FOR_ROOMS = {"errors", "limits", "storage", "ir"}
+MAY_USE_PASSES = {"patterns", "weights"}
+# module -> what it may import besides, and why
+EXCEPTIONS = {
+    "cli.demo": ("testing", "the demo makes its model on the spot"),
+    "compat.*": ("cli.common", "the old commands end with the same exit codes and one-line errors"),
+}
+# package -> the modules that may import it; "numpy" and its like only inside of functions, so that looking is quick
+THIRD_PARTY = {
+    "google.protobuf": ("wire.*", "formats.nodes", "formats.checkpoint_state"),
+    "google_crc32c": ("storage.crc32c",),
+    "numpy": ("*",),
+    "ml_dtypes": ("ir.dtype", "testing.*"),
+    "rich": ("cli.render",),
+    "brotli": ("formats.inflate",),
+    "zstandard": ("formats.inflate",),
+    "backports": ("formats.inflate",),
+    "cramjam": ("formats.inflate",),
+    "safetensors": ("formats.safetensors",),
+    "openvino": ("engines.openvino",),
+    "tensorflow": ("engines.tensorflow",),
+}
+AT_MODULE_LEVEL = {"google_crc32c": ("storage.crc32c",), "numpy": ("testing.*", "engines.*")}
+
+
+class Import(NamedTuple):
+    """One import: where it stands, what it takes, whether it runs when the module is imported."""
+
+    module: str
+    line: int
+    target: str
+    at_module_level: bool
+
+
+def imports_of(module: str, source: str) -> Iterator[Import]:
+    """All imports of a file; those below `if TYPE_CHECKING:` do not run."""
+    tree = ast.parse(source)
+    running = set(map(id, _running(tree.body)))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield Import(module, node.lineno, name.name, id(node) in running)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            names = [f"{base}.{name.name}" for name in node.names] if base in ("tfsmith", "google") else [base]
+            for target in names:
+                yield Import(module, node.lineno, target, id(node) in running)
+
+
+def _running(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that run at import: also those inside of `if` and `try`, but not inside of functions."""
+    for node in body:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
+            continue
+        yield node
+        for name in ("body", "orelse", "finalbody"):
+            if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                yield from _running(getattr(node, name, []))
+
+
+def complaint(found: Import) -> str | None:
+    """What is wrong with an import, if anything is."""
+    if found.target.startswith("."):
+        return "imports are absolute: write `from tfsmith...`"
+    if found.target == "tfsmith" or found.target.startswith("tfsmith."):
+        return _inside(found.module, found.target.removeprefix("tfsmith").removeprefix("."))
+    top = found.target.partition(".")[0]
+    if top in sys.stdlib_module_names:
+        return None
+    return _third_party(found, top)
+
+
+def _inside(module: str, target: str) -> str | None:
+    room, wanted = module.partition(".")[0], target.partition(".")[0]
+    if room == wanted or not wanted:
+        return None if wanted else "import a module of tfsmith, not tfsmith itself"
+    for pattern, (allowed, _) in EXCEPTIONS.items():
+        if _fits(module, (pattern,)) and (target == allowed or target.startswith(f"{allowed}.")):
+            return None
+    for name in (room, wanted):
+        if name not in FLOORS:
+            return f"{name!r} has no floor; give it one in FLOORS"
+    if wanted == "testing":
+        return "nothing imports tfsmith.testing but tests (and the demo)"
+    if FLOORS[wanted] > FLOORS[room]:
+        return f"{wanted} (floor {FLOORS[wanted]}) is above {room} (floor {FLOORS[room]}); move what both need downward"
+    if FLOORS[wanted] == FLOORS[room] and FLOORS[room] not in (0, 6):
+        if wanted == "passes" and room in MAY_USE_PASSES:
+            return None
+        return f"{wanted} is beside {room} (floor {FLOORS[room]}); the two meet in api, and share types in ir"
+    if FLOORS[room] == 3 and wanted not in LOWEST_FOR_ROOMS:
+        return f"{room} works on ir alone; let api bring it what {wanted} makes"
+    return None
+
+
+def _third_party(found: Import, top: str) -> str | None:
+    package = next((name for name in THIRD_PARTY if found.target == name or found.target.startswith(f"{name}.")), None)
+    if package is None:
+        return f"{top} is no dependency; if it is to be one, say in THIRD_PARTY who may import it"
+    if not _fits(found.module, THIRD_PARTY[package]):
+        return f"only {', '.join(THIRD_PARTY[package])} may import {package}"
+    if found.at_module_level and not _fits(found.module, AT_MODULE_LEVEL.get(package, ())):
+        return f"import {package} inside of the function that needs it: `import tfsmith` must stay quick"
+    return None
+
+
+def _fits(module: str, patterns: tuple[str, ...]) -> bool:
+    return any(module == pattern or (pattern.endswith("*") and module.startswith(pattern[:-1])) for pattern in patterns)
+
+
+def _modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(SOURCE.rglob("*.py")):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts), path
+
+
+def test_every_import_goes_down() -> None:
+    complaints = [
+        f"{path.relative_to(SOURCE.parents[1])}:{found.line}: imports {found.target}: {what}"
+        for module, path in _modules()
+        for found in imports_of(module, path.read_text("utf-8"))
+        if (what := complaint(found)) is not None
+    ]
+    assert not complaints, "\n" + "\n".join(complaints)
+
+
+def test_every_room_has_a_floor() -> None:
+    rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert sorted(rooms - set(FLOORS)) == []
+
+
+def test_exceptions_are_used() -> None:
+    """An exception that nobody needs any more is a hole."""
+    used = {
+        pattern
+        for module, path in _modules()
+        for found in imports_of(module, path.read_text("utf-8"))
+        for pattern, (allowed, _) in EXCEPTIONS.items()
+        if _fits(module, (pattern,)) and found.target.startswith(f"tfsmith.{allowed}")
+    }
+    assert used == set(EXCEPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "words"),
+    [
+        ("ir.node", "from tfsmith.wire.scan import fields", "wire is beside ir"),
+        ("wire.scan", "from tfsmith.ir.node import Node", "ir is beside wire"),
+        ("storage.span", "import tfsmith.ir.node", "ir (floor 1) is above storage (floor 0)"),
+        ("formats.nodes", "from tfsmith.api import load", "api (floor 4) is above formats"),
+        ("formats.nodes", "from tfsmith import api", "api (floor 4) is above formats"),
+        ("passes.freeze", "from tfsmith.formats.nodes import x", "passes works on ir alone"),
+        ("passes.freeze", "from tfsmith.wire.scan import x", "passes works on ir alone"),
+        ("view.page", "from tfsmith.passes.prune import x", "passes is beside view"),
+        ("passes.prune", "from tfsmith.patterns.match import x", "patterns is beside passes"),
+        ("patterns.match", "from tfsmith.weights.map import x", "weights is beside patterns"),
+        ("api", "from tfsmith.cli.main import main", "cli (floor 5) is above api"),
+        ("cli.show", "from tfsmith.compat.old import x", "compat is beside cli"),
+        ("compat.old", "from tfsmith.cli.show import x", "cli is beside compat"),
+        ("cli.show", "from tfsmith.testing.models import x", "nothing imports tfsmith.testing"),
+        ("ir.node", "if TYPE_CHECKING:\n    from tfsmith.formats.nodes import x", "formats (floor 2) is above ir"),
+        ("ir.node", "def f():\n    from tfsmith.formats.nodes import x", "formats (floor 2) is above ir"),
+        ("ir.node", "from . import attr", "imports are absolute"),
+        ("ir.node", "from .attr import Attr", "imports are absolute"),
+        ("ir.node", "from tfsmith.attic.x import y", "'attic' has no floor"),
+        ("ir.node", "import tfsmith", "not tfsmith itself"),
+        ("ir.node", "import numpy", "inside of the function"),
+        ("ir.node", "try:\n    import numpy\nexcept ImportError:\n    pass", "inside of the function"),
+        ("ir.node", "class A:\n    import numpy as np", "inside of the function"),
+        ("ir.node", "from google.protobuf import message", "only wire.*"),
+        ("ir.node", "def f():\n    from google.protobuf.message import Message", "only wire.*"),
+        ("cli.show", "def f():\n    import rich.table", "only cli.render may import rich"),
+        ("api", "def f():\n    import tensorflow as tf", "only engines.tensorflow may import tensorflow"),
+        ("engines.tensorflow", "import tensorflow as tf", "inside of the function"),
+        ("api", "def f():\n    import pandas", "pandas is no dependency"),
+    ],
+)
+def test_wrong_imports_are_found(module: str, line: str, words: str) -> None:
+    """The checker itself: each of these would break a rule."""
+    [what] = [what for found in imports_of(module, line) if (what := complaint(found)) is not None]
+    assert words in what
+
+
+@pytest.mark.parametrize(
+    ("module", "line"),
+    [
+        ("ir.node", "from tfsmith.storage.span import Span"),
+        ("ir.node", "from tfsmith.errors import TfsmithError\nimport os.path"),
+        ("formats.nodes", "from tfsmith.wire.scan import fields\nfrom tfsmith.ir.node import Node"),
+        ("patterns.match", "from tfsmith.passes.prune import prune"),
+        ("cli.demo", "from tfsmith.testing.models import bert"),
+        ("compat.old", "from tfsmith.cli.common import run\nfrom tfsmith import api"),
+        ("ir.tensor", "if TYPE_CHECKING:\n    import numpy\ndef f():\n    import numpy"),
+        ("storage.crc32c", "import google_crc32c"),
+        ("testing.models", "import numpy as np"),
+        ("testing.models", "from tfsmith.formats.nodes import x"),
+    ],
+)
+def test_right_imports_are_left_alone(module: str, line: str) -> None:
+    assert [complaint(found) for found in imports_of(module, line) if complaint(found)] == []
