@@ -1,4 +1,4 @@
-"""Text format in and out: ours beside google.protobuf's, on the same BERT-like graph of about 1.3 MB.
+"""Text format in and out: ours beside google.protobuf's, on the same BERT-like graph of about 1.2 MB.
 
 Run as `python benchmarks/text_format.py [repeats]`. Prints the best time of each and their ratio.
 """
@@ -110,7 +110,7 @@ class _Builder:
 
 
 def bert_like_graph() -> Any:
-    """A GraphDef like that of a TF1 BERT-base for training, about 1.3 MB as text."""
+    """A GraphDef like that of a TF1 BERT-base for training, about 1.2 MB as text."""
     builder = _Builder()
     last = "bert/embeddings/dropout/mul_1"
     builder.variable("bert/embeddings/word_embeddings", [30522, _HIDDEN])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ __all__ = [
     "node_def",
     "payloads",
     "python",
+    "somebody",
     "split",
     "unknown",
     "write_files",
@@ -128,6 +130,19 @@ class MemorySink(Sink):
 
     def write_span(self, span: Span) -> None:
         self.data += span.tobytes()
+
+
+@contextmanager
+def somebody() -> Iterator[None]:
+    """Acts as somebody who is not root, to whom permissions mean something."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def python(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

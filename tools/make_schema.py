@@ -137,8 +137,10 @@ def _field(field: Any) -> str:
         key, value = field.message_type.fields_by_name["key"], field.message_type.fields_by_name["value"]
         return f"{field.number}% {field.name} {_type(key)} {_type(value)}"
     star = "*" if field.is_repeated else ""
-    oneof = field.containing_oneof
-    return f"{field.number}{star} {field.name} {_type(field)}{'' if oneof is None else ' ' + oneof.name}"
+    oneof = "" if field.containing_oneof is None else f" {field.containing_oneof.name}"
+    if not oneof and field.has_presence and field.message_type is None:
+        oneof = f" _{field.name}"  # a scalar of proto2: known to be there even when it is zero
+    return f"{field.number}{star} {field.name} {_type(field)}{oneof}"
 
 
 if __name__ == "__main__":

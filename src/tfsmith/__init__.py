@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         load,
         save,
         summarize,
+        thaw,
         verify_checksums,
     )
     from tfsmith.ir.function import Function
@@ -39,6 +40,7 @@ __all__ = [
     "save",
     "freeze",
     "export",
+    "thaw",
     "graph_text",
     "summarize",
     "likely_inputs",
@@ -59,6 +61,7 @@ _FROM_API = (
     "save",
     "freeze",
     "export",
+    "thaw",
     "graph_text",
     "summarize",
     "likely_inputs",

@@ -23,7 +23,10 @@ from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.tables import AssetFile
+from tfsmith.passes.thaw import Thawed, ThawOptions
+from tfsmith.passes.thaw import thaw as thaw_pass
 from tfsmith.passes.training import Note
+from tfsmith.storage.sink import explained
 from tfsmith.view.facts import (
     collection_facts,
     function_facts,
@@ -44,6 +47,8 @@ __all__ = [
     "save_frozen",
     "with_saver",
     "export",
+    "thaw",
+    "thaw_report",
     "summarize",
     "show_facts",
     "signature_facts",
@@ -59,6 +64,8 @@ __all__ = [
     "FreezeOptions",
     "Frozen",
     "Summary",
+    "ThawOptions",
+    "Thawed",
 ]
 
 Format = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]
@@ -125,26 +132,29 @@ def save(
     from tfsmith.formats.saver import save_model  # looking at a model should not load what writes one
 
     target = Path(path)
-    _refuse_own_files(model, target)
-    save_model(model, target, format=format, shards=shards, force=force)
+    with explained(target):
+        _refuse_own_files(model, target)
+        save_model(model, target, format=format, shards=shards, force=force)
 
 
 def _refuse_own_files(model: Model, target: Path) -> None:
     """An input is never overwritten, however its path is spelled."""
     own = [path for path in (model.path, *(model.checkpoint.files if model.checkpoint else ())) if path is not None]
     output = target.resolve()
+    prefix = output.name.removesuffix(".meta")
+    prefix = prefix.removesuffix(".pbtxt") if model.kind == "metagraph" else prefix
     for path in own:
         source = path.resolve()
         is_same = output == source or (target.exists() and path.exists() and target.samefile(path))
         is_inside = output in source.parents or (source in output.parents and output.exists())
-        if is_same or is_inside or _is_of_one_set(source, output):
+        if is_same or is_inside or _is_of_set(source, output.parent / prefix):
             raise OutputError("the output is also the input", path=target, remedy="choose another name")
 
 
-def _is_of_one_set(source: Path, output: Path) -> bool:
-    """Whether a checkpoint at `output` (or beside this `.meta`) would have `source` among its files."""
+def _is_of_set(source: Path, prefix: Path) -> bool:
+    """Whether a checkpoint with this prefix, and its `.meta`, would have `source` among their files."""
     stem, count = _SET_ENDING.subn("", source.name)
-    return bool(count) and source.parent == output.parent and stem == output.name.removesuffix(".meta")
+    return bool(count) and source.parent == prefix.parent and stem == prefix.name
 
 
 def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = True) -> dict[str, Any]:
@@ -334,12 +344,61 @@ def export(
         added = {**told.signatures, signature: (dict(inputs or {}), dict(outputs or {}))}
         told = dataclasses.replace(told, signatures=added)
     exported = export_pass(model, told)
-    found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, model)) for asset in exported.assets]
-    known = {side.name for side in found}
-    beside = tuple(side for side in exported.model.side_files if side.name not in known)
-    result = dataclasses.replace(exported.model, side_files=(*beside, *found))
+    result = _with_assets(exported.model, exported.assets, model)
     save(result, path, shards=shards, force=force)
     return dataclasses.replace(exported, model=result)
+
+
+def _with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:
+    """A model that is to be a SavedModel, with the files that its tables are filled from."""
+    found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, source)) for asset in assets]
+    known = {side.name for side in found}
+    beside = tuple(side for side in result.side_files if side.name not in known)
+    return dataclasses.replace(result, side_files=(*beside, *found))
+
+
+def thaw(
+    model: Model,
+    *,
+    min_elements: int | None = None,
+    only: Sequence[str] = (),
+    excluded: Sequence[str] = (),
+    inputs: Mapping[str, str] | None = None,
+    outputs: Mapping[str, str] | None = None,
+    signature: str = SERVING_DEFAULT,
+    kind: Literal["saved_model", "metagraph"] = "saved_model",
+) -> Model:
+    """Turns the constants of a frozen graph back into variables. Reads no value: saving the result streams them.
+
+    Freezing the result gives back an equal graph.
+
+    Args:
+        model: A frozen graph, or a SavedModel without variables.
+        min_elements: Thaw the constants with so many elements or more, and no others. By default those with 1024, and
+            smaller ones whose readers show that they were variables.
+        only: Globs of constants to thaw; integers count too. A name in full counts whatever its size.
+        excluded: Globs of constants to leave as they are.
+        inputs: The signature's inputs, keys to tensor names.
+        outputs: The signature's outputs, keys to tensor names. Without both, the model's own signatures count, else
+            the likely inputs and outputs if they are clear.
+        signature: The signature's key.
+        kind: What to save it as by default: a SavedModel, or a `.meta` with its checkpoint, which needs no signature.
+
+    Returns:
+        The model with variables; `thaw_report` also tells what was done.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    asked = {signature: (dict(inputs or {}), dict(outputs or {}))} if inputs or outputs else {}
+    options = ThawOptions(min_elements, tuple(only), tuple(excluded), asked, kind=kind)
+    return thaw_report(model, options).model
+
+
+def thaw_report(model: Model, options: ThawOptions) -> Thawed:
+    """As `thaw`, and also says which variables there are now, which of them to train, and what to beware of."""
+    thawed = thaw_pass(model, options)
+    return dataclasses.replace(thawed, model=_with_assets(thawed.model, thawed.assets, model))
 
 
 def load_with(source: Any, checkpoint: str | os.PathLike[str] | None) -> Model:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "MAX_DEFLATE_RATIO",
     "MAX_DEPTH",
     "MAX_FILLED_BYTES",
     "MAX_INLINED_NODES",
@@ -19,6 +20,7 @@ __all__ = [
     "MAX_SMALL_MESSAGE",
     "MAX_SNAPPY_RATIO",
     "MAX_STATE_FILE",
+    "MAX_WEIGHTS_HEADER",
 ]
 
 MAX_PROTO_BYTES: Final = 2**31 - 1
@@ -50,3 +52,9 @@ MAX_LIST_OUTPUTS: Final = 2**20
 
 MAX_INLINED_NODES: Final = 5_000_000
 """Functions that call functions can grow without bound when they are inlined; real models stay far below this."""
+
+MAX_WEIGHTS_HEADER: Final = 100_000_000
+"""The header of a safetensors file; the same cap that the format's own library applies."""
+
+MAX_DEFLATE_RATIO: Final = 1032
+"""Deflate cannot expand input more than this; a member of an archive that claims more is corrupt."""

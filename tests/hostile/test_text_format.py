@@ -37,7 +37,6 @@ BAD = {
     "an enum past 32 bits": "node {\n  attr {\n    value {\n      type: 4294967296\n    }\n  }\n}\n",
     "an unknown enum": "node {\n  attr {\n    value {\n      type: DT_NONSENSE\n    }\n  }\n}\n",
     "two of a oneof": "node {\n  attr {\n    value {\n      i: 1\n      b: true\n    }\n  }\n}\n",
-    "an octal float": "node {\n  attr {\n    value {\n      f: 00.5\n    }\n  }\n}\n",
     "a byte order mark": "\ufeffversion: 1\n",
     "a field number": "1 {\n}\n",
     "an extension": "[tensorflow.ext]: 1\n",

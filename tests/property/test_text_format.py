@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import google.protobuf
 import pytest
 from google.protobuf import text_format
 from hypothesis import assume, event, given, settings
@@ -16,9 +17,13 @@ from tfsmith.storage.source import from_bytes
 from tfsmith.wire.descriptors import pool
 from tfsmith.wire.messages import message_class, new
 from tfsmith.wire.schema import Field, schema
+from tfsmith.wire.text_printer import Printer
 from tfsmith.wire.text_reader import read_printed, text_to_wire
 from tfsmith.wire.text_slow import parse_slowly
 from tfsmith.wire.text_writer import message_text, write_text
+
+STR_IS_SOUND = int(google.protobuf.__version__.partition(".")[0]) >= 6
+"""That of protobuf 5 does not escape quotes in bytes, and prints fields in another order."""
 
 ROOTS = (
     "GraphDef",
@@ -59,6 +64,7 @@ def written(name: str, wire: bytes) -> str:
 
 def as_tensorflow_writes(name: str, message: Any) -> str:
     if name == "SavedModel":
+        assume(STR_IS_SOUND)
         return str(message)
     return text_format.MessageToString(message, descriptor_pool=pool())
 
@@ -128,7 +134,7 @@ def test_what_printers_print_is_read_by_the_fast_path_as_the_slow_one_reads_it(
     case: tuple[str, Any], by_str: bool
 ) -> None:
     name, message = case
-    text = str(message) if by_str else text_format.MessageToString(message)
+    text = str(message) if by_str and STR_IS_SOUND else text_format.MessageToString(message)
     fast = read_printed(text, name)
     assert fast is not None
     assert canonical(name, fast) == text_format.Parse(text, new(name)).SerializeToString(deterministic=True)
@@ -278,6 +284,8 @@ def test_values_print_as_protobuf_prints_them(
     tensor.double_val.extend(doubles)
     tensor.string_val.extend(strings)
     assert message_text(node) == text_format.MessageToString(node)
+    if STR_IS_SOUND:
+        assert Printer(like_str=True).text("NodeDef", node) == str(node)
 
 
 @given(named_messages())
@@ -285,6 +293,15 @@ def test_values_print_as_protobuf_prints_them(
 def test_a_message_prints_as_protobuf_prints_it(case: tuple[str, Any]) -> None:
     _, message = case
     assert message_text(message) == text_format.MessageToString(message, descriptor_pool=pool())
+
+
+@pytest.mark.skipif(not STR_IS_SOUND, reason="protobuf 5")
+@given(named_messages())
+@settings(max_examples=300, deadline=None)
+def test_the_other_way_to_print_is_that_of_str(case: tuple[str, Any]) -> None:
+    name, message = case
+    expected = str(message)
+    assert Printer(like_str=True).text(name, message) == expected
 
 
 @given(named_messages((*SHELLS, "NodeDef", "CheckpointState")))

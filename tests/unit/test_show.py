@@ -425,7 +425,6 @@ def test_composite_and_sparse_signatures(tmp_path: Path, capsys: pytest.CaptureF
     sparse.coo_sparse.values_tensor_name, sparse.coo_sparse.indices_tensor_name = "v:0", "i:0"
     sparse.coo_sparse.dense_shape_tensor_name = "d:0"
     ragged = signature.inputs["ragged"]
-    ragged.dtype = 1
     ragged.composite_tensor.type_spec.type_spec_class = 3
     ragged.composite_tensor.components.add(name="values:0", dtype=1).tensor_shape.unknown_rank = True
     signature.defaults["x"].dtype = 1
@@ -435,7 +434,7 @@ def test_composite_and_sparse_signatures(tmp_path: Path, capsys: pytest.CaptureF
         _show(capsys, tmp_path / "m.meta", "--signature", "s")
         == """\
 signature s
-  input  ragged         float32  []      (composite)
+  input  ragged         -        -       (composite)
            0            float32  ?       values:0
   input  sparse         int64    []      (sparse)
            values       int64    [?]     v:0

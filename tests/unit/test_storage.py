@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests import planted
-from tests.helpers import files_of, graph_def, node_def, write_files
+from tests.helpers import files_of, graph_def, node_def, somebody, write_files
 
 import tfsmith
 from tfsmith.errors import OutputError, TruncatedFileError, UnreadableFileError
@@ -107,11 +107,11 @@ def test_named_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users here")
 def test_file_without_permission(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"x")
     (tmp_path / "f").chmod(0)
-    with pytest.raises(UnreadableFileError, match="check its permissions"):
+    with somebody(), pytest.raises(UnreadableFileError, match="check its permissions"):
         open_file(tmp_path / "f")
 
 
@@ -411,6 +411,20 @@ def test_checkpoint_is_not_written_over_itself(tmp_path: Path, graph_file: Path)
     tfsmith.save(model, tmp_path / "other", format="checkpoint")
 
 
+def test_meta_becomes_text_beside_a_copy_of_its_checkpoint(tmp_path: Path) -> None:
+    write_files(tmp_path / "in", {"m.meta": planted.meta_graph()})
+    planted.write_variables(tmp_path / "in/m")
+    before = files_of(tmp_path)
+    model = tfsmith.load(tmp_path / "in/m.meta")
+    with pytest.raises(OutputError, match="the output is also the input"):
+        tfsmith.save(model, tmp_path / "in/m.pbtxt")
+    assert files_of(tmp_path) == before
+    (tmp_path / "out").mkdir()
+    tfsmith.save(model, tmp_path / "out/m.pbtxt")
+    again = tfsmith.load(tmp_path / "out/m.pbtxt")
+    assert (again.kind, len(again.graph), sorted(again.variables)) == ("metagraph", 5, sorted(model.variables))
+
+
 def test_saved_model_is_not_written_over_itself(tmp_path: Path) -> None:
     folder = planted.write_saved_model(tmp_path / "models/1")
     before = files_of(tmp_path)
@@ -466,6 +480,19 @@ def test_no_format_leaves_anything_on_a_full_disk(
     monkeypatch.undo()
     assert files_of(tmp_path) == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["g.pb", "in"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid"), reason="no users here")
+def test_places_without_permission(tmp_path: Path) -> None:
+    model = tfsmith.load(graph_def([node_def("a", "NoOp")]))
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "closed").chmod(0o500)
+    try:
+        for target in (tmp_path / "closed/out.pb", tmp_path / "closed/x/out.pb"):
+            with somebody(), pytest.raises(OutputError, match=r"check the permissions|does not exist"):
+                tfsmith.save(model, target)
+    finally:
+        (tmp_path / "closed").chmod(0o700)
 
 
 def test_strange_formats_and_places(tmp_path: Path, graph_file: Path) -> None:

@@ -88,16 +88,36 @@ def test_a_saved_model_is_printed_as_str_prints_it() -> None:
     model = new("SavedModel")
     model.saved_model_schema_version = 1
     meta = model.meta_graphs.add()
-    meta.meta_info_def.tags.append("serve")
+    meta.meta_info_def.any_info.Pack(new("VersionDef"))
     meta.saver_def.keep_checkpoint_every_n_hours = 10000.0
-    for key in ("a", "b", "ab"):
-        meta.signature_def[key].method_name = key
-    node = meta.graph_def.node.add(name="n\U0001f600")
-    node.attr["a"].f = 1.0
-    node.attr["b"].f = 0.1
-    text = written("SavedModel", model.SerializeToString())
-    assert text == str(model)
-    assert "keep_checkpoint_every_n_hours: 10000\n" in text
+    for key in ("a", "", "b", "ab"):
+        meta.signature_def[key].SetInParent()
+    meta.graph_def.node.add(name="it's \U0001f600").attr["f"].f = 0.1
+    tensor = meta.graph_def.node.add().attr["t"].tensor
+    tensor.float_val.extend([1.0, 1e6, 1 / 3, -0.0])
+    tensor.double_val.extend([1.0, 1e15, 1 / 3, float("-inf")])
+    tensor.string_val.append(b'"\\\xff')
+    assert written("SavedModel", model.SerializeToString()) == (
+        "saved_model_schema_version: 1\nmeta_graphs {\n"
+        "  meta_info_def {\n    any_info {\n"
+        '      type_url: "type.googleapis.com/tensorflow.VersionDef"\n    }\n  }\n'
+        "  graph_def {\n"
+        '    node {\n      name: "it\\\'s \U0001f600"\n'
+        '      attr {\n        key: "f"\n        value {\n          f: 0.1\n        }\n      }\n    }\n'
+        '    node {\n      attr {\n        key: "t"\n        value {\n          tensor {\n'
+        "            float_val: 1\n            float_val: 1e+06\n"
+        "            float_val: 0.333333343\n            float_val: -0\n"
+        "            double_val: 1\n            double_val: 1e+15\n"
+        "            double_val: 0.33333333333333331\n            double_val: -inf\n"
+        '            string_val: "\\"\\\\\\377"\n'
+        "          }\n        }\n      }\n    }\n  }\n"
+        "  saver_def {\n    keep_checkpoint_every_n_hours: 10000\n  }\n"
+        '  signature_def {\n    key: ""\n    value {\n    }\n  }\n'
+        '  signature_def {\n    key: "b"\n    value {\n    }\n  }\n'
+        '  signature_def {\n    key: "a"\n    value {\n    }\n  }\n'
+        '  signature_def {\n    key: "ab"\n    value {\n    }\n  }\n'
+        "}\n"
+    )
     alone = written("MetaGraphDef", meta.SerializeToString())
     assert alone == message_text(meta)
     assert "keep_checkpoint_every_n_hours: 10000.0\n" in alone

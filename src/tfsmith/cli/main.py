@@ -17,6 +17,7 @@ VERBS = MappingProxyType(
         "show": "what is inside a model",
         "freeze": "turns variables into constants: one self-contained graph",
         "export": "writes a SavedModel with real variables, ready for serving",
+        "thaw": "turns the constants of a frozen graph back into variables, to train it further",
         "demo": "the whole story on a small BERT made on the spot",
     }
 )

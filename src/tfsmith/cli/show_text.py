@@ -113,10 +113,9 @@ def _signature(key: str, signature: Mapping[str, Any]) -> Section:
     for role in ("input", "output"):
         for name, info in signature[f"{role}s"].items():
             tensor = info["name"] or f"({info.get('encoding', 'none')})"
-            if info["dtype"] == "invalid":  # an operation to run, not a tensor
-                rows.append((role, name, "-", "-", tensor))
-                continue
-            rows.append((role, name, info["dtype"], _shape(info["shape"]), tensor))
+            is_tensor = info["dtype"] != "invalid"  # else an operation to run, or made of components
+            kind, shape = (info["dtype"], _shape(info["shape"])) if is_tensor else ("-", "-")
+            rows.append((role, name, kind, shape, tensor))
             rows += [
                 ("", f"  {part}", inner["dtype"], _shape(inner["shape"]), inner["name"])
                 for part, inner in info.get("components", {}).items()

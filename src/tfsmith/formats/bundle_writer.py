@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from tfsmith.errors import UnsupportedError, UsageError
-from tfsmith.formats.bundle_data import StoredSlices, StoredTensor, data_file
+from tfsmith.formats.bundle_data import DataFiles, StoredSlices, StoredTensor, data_file
 from tfsmith.formats.ordered_code import encode_slice_key
 from tfsmith.formats.sstable_writer import TableWriter
 from tfsmith.formats.string_values import encode_strings
@@ -22,12 +23,14 @@ from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new
 
-__all__ = ["write_bundle"]
+__all__ = ["write_bundle", "write_index_of", "stored_files"]
 
 _WRITES_VERSION = 1
 
 
-def write_bundle(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1) -> None:
+def write_bundle(
+    prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1, files: AtomicFiles | None = None
+) -> None:
     """Writes a checkpoint: `PREFIX.data-SSSSS-of-NNNNN`, and then `PREFIX.index`. All files appear, or none.
 
     Values are laid out in the order of the mapping and streamed: memory does not grow with them. Tensors of another
@@ -37,6 +40,7 @@ def write_bundle(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1
         prefix: The path that all files begin with; its folder must exist.
         tensors: Names to tensors.
         shards: Into how many data files to spread the values, about evenly.
+        files: A set of files that these are to be part of; they then appear with it.
 
     Raises:
         UsageError: A name cannot be stored, or the number of shards makes no sense.
@@ -47,11 +51,41 @@ def write_bundle(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1
         raise UsageError(f"a checkpoint cannot have {shards} data files", remedy=f"choose from 1 to {MAX_SHARDS}")
     items = list(_items(tensors))
     index: dict[bytes, bytes] = {}
-    with AtomicFiles() as files:
+    with AtomicFiles() if files is None else nullcontext(files) as opened:
         for shard, group in enumerate(_spread(items, shards)):
-            _write_data(files.open(data_file(prefix, shard, shards)), shard, group, index)
+            _write_data(opened.open(data_file(prefix, shard, shards)), shard, group, index)
         _add_wholes(tensors, index)
-        _write_index(files.open(index_file(prefix)), shards, index)
+        _write_index(opened.open(index_file(prefix)), shards, index)
+
+
+def stored_files(tensors: Mapping[str, Tensor]) -> DataFiles | None:
+    """The data files that hold these tensors and nothing else, so that they may be taken as they are; None if not so.
+
+    Looks at the sizes of the files.
+    """
+    items = [item.tensor for item in _items(tensors)]
+    stored = [tensor for tensor in items if isinstance(tensor, StoredTensor)]
+    if not stored or len(stored) < len(items) or any(tensor.files is not stored[0].files for tensor in stored):
+        return None
+    files = stored[0].files
+    try:
+        size = sum(data_file(files.prefix, shard, files.count).stat().st_size for shard in range(files.count))
+    except OSError:
+        return None
+    return files if size == sum(tensor.entry.size for tensor in stored) else None
+
+
+def write_index_of(prefix: Path, tensors: Mapping[str, Tensor], stored: DataFiles, files: AtomicFiles) -> None:
+    """Writes the index of tensors whose data files are taken as they are (see `stored_files`), under other names."""
+    index: dict[bytes, bytes] = {}
+    for item in _items(tensors):
+        assert isinstance(item.tensor, StoredTensor)
+        entry, proto = item.tensor.entry, _entry(item.tensor)
+        proto.shard_id, proto.offset, proto.size = entry.shard, entry.offset, entry.size
+        proto.crc32c = entry.masked_crc
+        index[item.key] = proto.SerializeToString()
+    _add_wholes(tensors, index)
+    _write_index(files.open(index_file(prefix)), stored.count, index, big=stored.order == "big")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +200,10 @@ def _add_wholes(tensors: Mapping[str, Tensor], index: dict[bytes, bytes]) -> Non
             index[_key(name)] = _entry(tensor, tensor.extents).SerializeToString()
 
 
-def _write_index(sink: FileSink, shards: int, index: dict[bytes, bytes]) -> None:
+def _write_index(sink: FileSink, shards: int, index: dict[bytes, bytes], *, big: bool = False) -> None:
     header = new("BundleHeaderProto")
     header.num_shards = shards
+    header.endianness = int(big)
     header.version.producer = _WRITES_VERSION
     table = TableWriter(sink)
     table.add(b"", header.SerializeToString())

@@ -47,6 +47,7 @@ def read_chunked(span: Span) -> Span:
         raise LimitError(what, path=span.name, remedy=remedy) from error
     at = 0
     for part in plan.parts():
+        assert isinstance(part, (bytes, Span))  # nothing here is made on the way
         whole[at : at + len(part)] = part.view() if isinstance(part, Span) else part
         at += len(part)
     return from_bytes(whole, f"{span.name} (merged)")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from tfsmith.errors import CorruptFileError
 from tfsmith.formats.collections import collections_from_messages, plan_collections
 from tfsmith.formats.graphdef import plan_graph, read_graph
+from tfsmith.formats.object_graph import plan_objects
 from tfsmith.formats.opdefs import LazyOps, op_to_message
 from tfsmith.formats.plain import to_plain
 from tfsmith.formats.signatures import plan_signatures, signatures_from_messages
@@ -121,7 +122,7 @@ def _objects(span: Span | None) -> ObjectGraph | None:
         children = {child.local_name: child.node_id for child in node.children}
         nodes.append(ObjectNode(kind, children, to_plain(getattr(node, kind)) if kind else {}))
     functions = {name: to_plain(message.concrete_functions[name]) for name in sorted(message.concrete_functions)}
-    return ObjectGraph(tuple(nodes), functions)
+    return ObjectGraph(tuple(nodes), functions, span)
 
 
 def plan_meta_graph(meta: MetaGraph) -> Span | WritePlan:
@@ -135,8 +136,7 @@ def plan_meta_graph(meta: MetaGraph) -> Span | WritePlan:
     _add(plan, meta.collections_part, lambda value: plan_collections(plan, _COLLECTIONS, value))
     _add(plan, meta.signatures_part, lambda value: plan_signatures(plan, _SIGNATURES, value))
     _add(plan, meta.assets_part, lambda value: _add_assets(plan, value))
-    for raw in meta.objects_part.raw or ():  # an object graph is only ever carried over
-        plan.add(raw)
+    _add(plan, meta.objects_part, lambda value: _add_objects(plan, value))
     for extra in meta.extras:
         plan.add(extra)
     return plan
@@ -171,6 +171,11 @@ def _add_saver(plan: WritePlan, saver: Saver | None) -> None:
     for name in Saver.__slots__:
         setattr(message, name, getattr(saver, name))
     plan.add_field(_SAVER, message.SerializeToString())
+
+
+def _add_objects(plan: WritePlan, objects: ObjectGraph | None) -> None:
+    if objects is not None:
+        plan.add_field(_OBJECTS, plan_objects(objects))
 
 
 def _add_assets(plan: WritePlan, assets: tuple[Asset, ...]) -> None:

@@ -31,6 +31,8 @@ _STEP_WHAT = "--step chooses among the checkpoints of a folder"
 def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None = None) -> Model:
     """Opens a SavedModel folder, a `.meta`, a GraphDef, a checkpoint prefix, or a folder with checkpoints.
 
+    Weights without a graph (`.safetensors`, its index, `.npz`) open as a checkpoint does.
+
     Args:
         path: Any of these.
         checkpoint: The checkpoint (prefix or folder) that belongs to the graph, when it does not lie beside it.
@@ -105,6 +107,8 @@ def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
     if found.kind == "table":
         return _open_table(path)
     refuse_foreign(found, str(path))
+    if found.kind in ("safetensors", "safetensors_index", "npz"):
+        return _open_weights(path, span, found.kind)
     if found.kind == "state":
         what = "this is the list of a folder's checkpoints, not a checkpoint"
         raise WrongFileError(what, path=path, remedy=f"pass the folder {path.parent}")
@@ -115,6 +119,17 @@ def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
             remedy="pass a SavedModel folder, a .meta, a GraphDef .pb or .pbtxt, or a checkpoint prefix",
         )
     return _open_message(span, found, path)
+
+
+def _open_weights(path: Path, span: Span, kind: str) -> Model:
+    """Weights without a graph, as other programs keep them."""
+    from tfsmith.formats.npz import open_npz  # rare: loaded when needed
+    from tfsmith.formats.safetensors import open_safetensors, open_safetensors_index
+
+    if kind == "npz":
+        return Model("checkpoint", (), open_npz(span, path), path=path)
+    opened = open_safetensors_index(span, path) if kind == "safetensors_index" else open_safetensors(span, path)
+    return Model("checkpoint", (), opened, path=path)
 
 
 def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
@@ -134,7 +149,7 @@ def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
 
 def _with_checkpoint_beside(model: Model, path: Path) -> Model:
     """A `.meta` and the checkpoint of the same name belong together."""
-    prefix = path.with_suffix("") if path.suffix == ".meta" else path
+    prefix = path.with_suffix("") if path.suffix in (".meta", ".pbtxt") else path
     if not is_prefix(prefix):
         return model
     checkpoint, variables = open_checkpoint(prefix)
@@ -190,6 +205,10 @@ def _open_folder(folder: Path, step: int | None) -> Model:
         raise WrongFileError(what, path=folder, remedy=_set_remedy(folder / "variables"))
     if prefixes_in(folder):
         return _open_prefix(latest_prefix(folder))
+    for ending in (".safetensors.index.json", ".safetensors"):
+        files = sorted(folder.glob(f"*{ending}"))
+        if len(files) == 1:
+            return _open(files[0], None)
     versions = sorted(child for child in folder.iterdir() if child.is_dir() and find_main_file(child))
     if versions:
         names = ", ".join(str(child) for child in versions[:5])

@@ -36,7 +36,9 @@ def plan_saved_model(model: Model) -> Span | WritePlan:
     return plan
 
 
-def save_saved_model(model: Model, folder: Path, *, text: bool = False, shards: int = 1, force: bool = False) -> None:
+def save_saved_model(
+    model: Model, folder: Path, *, text: bool = False, shards: int = 1, force: bool = False, link: bool = False
+) -> None:
     """Writes a SavedModel folder, whole or not at all. Weights and assets are copied inside the kernel.
 
     Raises:
@@ -54,7 +56,7 @@ def save_saved_model(model: Model, folder: Path, *, text: bool = False, shards: 
         else:
             with AtomicFile(work / "saved_model.pb") as sink:
                 sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
-        _write_variables(model, work / "variables", shards)
+        _write_variables(model, work / "variables", shards, link=link)
         for side in model.side_files:
             target = work / side.name
             with explained(target):
@@ -63,12 +65,12 @@ def save_saved_model(model: Model, folder: Path, *, text: bool = False, shards: 
                 sink.write_span(open_file(side.path))
 
 
-def _write_variables(model: Model, folder: Path, shards: int) -> None:
+def _write_variables(model: Model, folder: Path, shards: int, *, link: bool) -> None:
     if not model.variables:
         return
     with explained(folder):
         folder.mkdir()
     if model.checkpoint is not None and model.checkpoint.version == 2 and shards == 1:
-        copy_checkpoint(model.checkpoint, folder / "variables")
+        copy_checkpoint(model.checkpoint, folder / "variables", link=link)
     else:
-        write_checkpoint(folder / "variables", model.variables, shards=shards)
+        write_checkpoint(folder / "variables", model.variables, shards=shards, link=link)

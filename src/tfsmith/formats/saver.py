@@ -15,6 +15,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import SlicedTensor
 from tfsmith.ir.tensor_slice import PartTensor
+from tfsmith.storage.output import AtomicFiles
 from tfsmith.storage.sink import AtomicFile
 from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
@@ -26,7 +27,9 @@ __all__ = ["save_model", "graph_to_text"]
 _OF_KIND = {"graphdef": "pb", "metagraph": "meta", "saved_model": "saved_model", "checkpoint": "checkpoint"}
 
 
-def save_model(model: Model, path: Path, *, format: str | None, shards: int = 1, force: bool = False) -> None:
+def save_model(
+    model: Model, path: Path, *, format: str | None, shards: int = 1, force: bool = False, link: bool = False
+) -> None:
     """Writes a model; see `tfsmith.api.save`."""
     verify_new_values(model)
     text = path.suffix == ".pbtxt" or format == "pbtxt"
@@ -34,11 +37,13 @@ def save_model(model: Model, path: Path, *, format: str | None, shards: int = 1,
     if text and chosen == "checkpoint":
         chosen = "pb"  # which will say that a checkpoint has no graph
     if chosen == "saved_model":
-        save_saved_model(model, path, text=text, shards=shards, force=force)
+        save_saved_model(model, path, text=text, shards=shards, force=force, link=link)
     elif chosen == "meta":
-        _save_meta(model, path, text=text, shards=shards)
+        _save_meta(model, path, text=text, shards=shards, link=link)
     elif chosen == "checkpoint":
-        _save_checkpoint(model, path, shards)
+        with AtomicFiles() as files:
+            _write_checkpoint(model, path, files, shards=shards, link=link)
+        _write_state(path)
     elif chosen == "pb":
         _save_message(path, "GraphDef", _graph_plan(model), text=text)
     else:
@@ -84,25 +89,36 @@ def _save_message(path: Path, message: str, plan: Span | WritePlan, *, text: boo
         sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
 
 
-def _save_meta(model: Model, path: Path, *, text: bool, shards: int) -> None:
-    """The graph as a `.meta`, and the variables beside it under the same prefix."""
+def _save_meta(model: Model, path: Path, *, text: bool, shards: int, link: bool) -> None:
+    """The graph as a `.meta`, and the variables beside it under the same prefix: all files or none."""
     plan = plan_meta_graph(model.meta)
-    check_size(plan, path)
+    prefix = path.with_suffix("") if path.suffix in (".meta", ".pbtxt") else path
+    if not text:
+        check_size(plan, path)
+    with AtomicFiles() as files:
+        sink = files.open(path)
+        if text:
+            write_text("MetaGraphDef", plan if isinstance(plan, Span) else from_bytes(plan.tobytes()), sink)
+        else:
+            sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
+        if model.variables:
+            _write_checkpoint(model, prefix, files, shards=shards, link=link)
     if model.variables:
-        _save_checkpoint(model, path.with_suffix("") if path.suffix == ".meta" else path, shards)
-    _save_message(path, "MetaGraphDef", plan, text=text)
+        _write_state(prefix)
 
 
-def _save_checkpoint(model: Model, prefix: Path, shards: int) -> None:
+def _write_checkpoint(model: Model, prefix: Path, files: AtomicFiles, *, shards: int, link: bool) -> None:
     if not model.variables:
         raise OutputError("the model has no variables to save", path=prefix, remedy="choose the format pb or meta")
-    untouched = model.checkpoint is not None and model.checkpoint.version == 2
-    if model.checkpoint is not None and untouched and shards == 1:
-        copy_checkpoint(model.checkpoint, prefix)
+    if model.checkpoint is not None and model.checkpoint.version == 2 and shards == 1:
+        copy_checkpoint(model.checkpoint, prefix, link=link, files=files)
     else:
-        write_checkpoint(prefix, model.variables, shards=shards)
-    state = prefix.parent / "checkpoint"
-    if not state.exists():  # an existing one belongs to whoever trains there
+        write_checkpoint(prefix, model.variables, shards=shards, link=link, files=files)
+
+
+def _write_state(prefix: Path) -> None:
+    """The folder's `checkpoint` file, unless there is one: that belongs to whoever trains there."""
+    if not (prefix.parent / "checkpoint").exists():
         write_checkpoint_state(prefix.parent, prefix.name)
 
 

@@ -71,8 +71,9 @@ def _message(signature: Signature) -> Any:
 
 
 def _fill(message: Any, info: TensorInfo) -> None:
-    message.dtype = info.dtype.number
-    set_shape(message.tensor_shape, info.shape)
+    if info.encoding != "composite" or info.dtype.number:  # TensorFlow gives these to the components alone
+        message.dtype = info.dtype.number
+        set_shape(message.tensor_shape, info.shape)
     if info.encoding == "dense":
         message.name = info.name
     elif info.encoding == "sparse":

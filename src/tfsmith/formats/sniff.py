@@ -41,7 +41,8 @@ class Sniffed:
 
     Attributes:
         kind: "graphdef", "metagraph", "saved_model", "table" (a checkpoint's index, or a V1 checkpoint), "state" (the
-            `checkpoint` file), "chunked" (a split SavedModel), "empty", "foreign" or "unknown".
+            `checkpoint` file), "chunked" (a split SavedModel), "safetensors", "safetensors_index", "npz" (weights
+            without a graph), "empty", "foreign" or "unknown".
         text: Whether it is in text format.
         what: For a foreign file: what it is.
         remedy: For a foreign file: what to do.
@@ -67,7 +68,9 @@ def sniff(span: Span) -> Sniffed:
     if head[:4] == b"PK\x03\x04":
         return _zip(span)
     if _is_safetensors(head, len(span)):
-        return Sniffed("foreign", what="a safetensors file", remedy="it holds weights and no graph; pass a model")
+        return Sniffed("safetensors")
+    if head.lstrip()[:1] == b"{" and b'"weight_map"' in span.source.buffer[span.start : span.start + 65536].tobytes():
+        return Sniffed("safetensors_index")
     text = _text_kind(span)
     return _binary_kind(span) if text is None else text
 
@@ -90,7 +93,7 @@ def _zip(span: Span) -> Sniffed:
         remedy = "load it in Keras and save it as a SavedModel (model.export)"
         return Sniffed("foreign", what="a Keras 3 file (.keras)", remedy=remedy)
     if b".npy" in names:
-        return Sniffed("foreign", what="a numpy archive (.npz)", remedy="it holds arrays and no graph; pass a model")
+        return Sniffed("npz")
     if b"data.pkl" in names:
         return Sniffed("foreign", what="a PyTorch file", remedy="pass a TensorFlow model")
     return Sniffed("foreign", what="a zip archive", remedy="unpack it first")

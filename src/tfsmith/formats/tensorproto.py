@@ -9,11 +9,14 @@ TensorFlow's C++ may write them, are their lengths as varints, then the strings.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
 
 from tfsmith.errors import InvalidModelError
+from tfsmith.ir.cast import CastTensor
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
@@ -161,13 +164,27 @@ def plan_tensor(tensor: Tensor) -> WritePlan:
     if name in _CONTENT_DTYPES and (tensor.shape.elements or 0) > 1 and not isinstance(tensor, FilledTensor):
         plan.add(head.SerializeToString())
         content = WritePlan()
-        for part in tensor.parts():
+        for part in (_Cast(tensor),) if isinstance(tensor, CastTensor) else tensor.parts():
             content.add(part)
         plan.add_field(_CONTENT, content)
         return plan
     _fill_list(head, tensor)
     plan.add(head.SerializeToString())
     return plan
+
+
+@dataclass(frozen=True, slots=True)
+class _Cast:
+    """Values that are cast while they are written, so that memory does not grow with them."""
+
+    tensor: CastTensor
+
+    def __len__(self) -> int:
+        return self.tensor.nbytes
+
+    def chunks(self) -> Iterator[bytes]:
+        """The values, piece by piece."""
+        return (part.tobytes() if isinstance(part, Span) else part for part in self.tensor.parts())
 
 
 def _fill_list(message: Any, tensor: Tensor) -> None:

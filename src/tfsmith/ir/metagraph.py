@@ -95,10 +95,28 @@ class ObjectNode:
 
 @dataclass(frozen=True, slots=True)
 class ObjectGraph:
-    """The objects that TensorFlow 2 saved (number 0 is the root), and its concrete functions, as plain data."""
+    """The objects that TensorFlow 2 saved (number 0 is the root), and its concrete functions, as plain data.
+
+    Attributes:
+        base: The bytes that it was read from.
+        edits: What children are called since then, by the number of their parent; None for those that are gone.
+    """
 
     nodes: tuple[ObjectNode, ...]
     concrete_functions: Mapping[str, Mapping[str, Any]]
+    base: Span | None = None
+    edits: Mapping[int, Mapping[str, str | None]] = field(default_factory=dict)
+
+    def rename_children(self, number: int, names: Mapping[str, str | None]) -> ObjectGraph:
+        """Another one in which children of an object have other names, or (None) are no longer its children."""
+        old = self.nodes[number]
+        kept = {name: names.get(name, name) for name in old.children}
+        children = {new: old.children[name] for name, new in kept.items() if new is not None}
+        nodes = (*self.nodes[:number], replace(old, children=children), *self.nodes[number + 1 :])
+        before = self.edits.get(number, {})
+        edits = {name: None if new is None else names.get(new, new) for name, new in before.items()}
+        edits |= {name: new for name, new in names.items() if name not in before.values()}
+        return replace(self, nodes=nodes, edits={**self.edits, number: edits})
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -23,6 +23,7 @@ from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.limits import MAX_RANK
+from tfsmith.passes.calls import CALLERS, rename_output, rename_outputs
 from tfsmith.passes.thawed import added_reads, handle_to_const, read_to_identity, without_reads
 
 __all__ = ["Value", "Conversion", "convert_variables"]
@@ -31,19 +32,6 @@ __all__ = ["Value", "Conversion", "convert_variables"]
 _HANDS_ON = MappingProxyType(
     {name: name for name in ("Enter", "Exit", "Identity", "NextIteration", "Switch", "_SwitchN")}
     | {f"Ref{name}": name for name in ("Enter", "Exit", "Identity", "NextIteration", "Switch", "Merge", "Select")}
-)
-# Function callers: where the inputs that go to functions begin, the attribute with their types, those with functions.
-_CALLERS: Mapping[str, tuple[int, str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "If": (1, "Tin", ("then_branch", "else_branch")),
-        "StatelessIf": (1, "Tin", ("then_branch", "else_branch")),
-        "Case": (1, "Tin", ("branches",)),
-        "StatelessCase": (1, "Tin", ("branches",)),
-        "While": (0, "T", ("body", "cond")),
-        "StatelessWhile": (0, "T", ("body", "cond")),
-        "PartitionedCall": (0, "Tin", ("f",)),
-        "StatefulPartitionedCall": (0, "Tin", ("f",)),
-    }
 )
 # What is left of an assignment when its variable is a constant: the value that it would have stored.
 _REF_ASSIGNMENTS = MappingProxyType({"AssignSub": "Sub", "AssignAdd": "Add"})
@@ -138,7 +126,7 @@ class _Work:
         """Converts one user of a variable; says whether the variable goes on behind it."""
         node = self.changes.get(use.node.name, use.node)
         op = use.node.op
-        if op in _CALLERS:
+        if op in CALLERS:
             self.changes[node.name] = self._library.converted_call(node, use.input, value, self._body.title)
             return False
         if op in _HANDS_ON and use.input == 0:
@@ -281,7 +269,7 @@ class _Library:
     def converted_call(self, node: Node, position: int, value: Value, title: str) -> Node:
         """The call with copies of its functions that take a tensor where they took a variable."""
         where = f"{title}, node {node.name!r}"
-        first, types_attr, function_attrs = _CALLERS[node.op]
+        first, types_attr, function_attrs = CALLERS[node.op]
         index = position - first
         if index < 0:
             return node
@@ -320,8 +308,8 @@ class _Library:
         work = _Work(function, {}, self)
         work.follow({function.args[index]: value}, set())
         nodes = [work.changes.get(node.name, node) for node in function]
-        nodes = [_renamed(node, work.renamed_outputs) for node in nodes] + work.added
-        ret = {key: _renamed_output(text, work.renamed_outputs) for key, text in parts.ret.items()}
+        nodes = [*rename_outputs(nodes, work.renamed_outputs), *work.added]
+        ret = {key: rename_output(text, work.renamed_outputs) for key, text in parts.ret.items()}
         arg_attrs = {number: attrs for number, attrs in parts.arg_attrs.items() if number != index}
         attrs = {key: found for key, found in parts.attrs.items() if key != "_input_shapes"}
         made = FunctionParts(
@@ -349,17 +337,3 @@ def _retyped(signature: OpDef, name: str, index: int, value: Value, is_body: boo
         signature.is_commutative,
         signature.is_aggregate,
     )
-
-
-def _renamed(node: Node, outputs: Mapping[str, str]) -> Node:
-    if not any(text.partition(":")[0] in outputs for text in node.inputs):
-        return node
-    return node.replace(inputs=tuple(_renamed_output(text, outputs) for text in node.inputs))
-
-
-def _renamed_output(text: str, outputs: Mapping[str, str]) -> str:
-    """In functions an input names the output argument, whose name differs from op to op."""
-    name, _, rest = text.partition(":")
-    if name not in outputs or not rest:
-        return text
-    return f"{name}:{outputs[name]}:{rest.rpartition(':')[2] if ':' in rest else '0'}"

@@ -163,6 +163,9 @@ class _Scope:
         self._function = function
         self._given = given
         self._names = names
+        self._by_arg: dict[str, list[str]] = {}
+        for (arg, _), text in given.items():
+            self._by_arg.setdefault(arg, []).append(text)
 
     def flat(self, text: str) -> list[str]:
         """An input of the body; an argument that is a list may stand for several."""
@@ -170,15 +173,14 @@ class _Scope:
             name = text[1:]
             if name in self._names:
                 return [f"^{self._names[name]}"]
-            return [f"^{parse_input(given).node}" for (arg, _), given in self._given.items() if arg == name]
+            return [f"^{parse_input(given).node}" for given in self._by_arg.get(name, ())]
         name, output = self._function.resolve(text)
         if name in self._names:
             flat = self._names[name]
             return [flat if output == 0 else f"{flat}:{output}"]
         if ":" in text:
             return [self._given[name, output]] if (name, output) in self._given else self._unknown(text)
-        found = [given for (arg, _), given in self._given.items() if arg == name]
-        return found or self._unknown(text)
+        return self._by_arg.get(name) or self._unknown(text)
 
     def _unknown(self, text: str) -> list[str]:
         where = f"function {self._function.name!r}"

@@ -8,8 +8,9 @@ from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.function import Function, Library
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
+from tfsmith.ir.opdef import OpDef
 
-__all__ = ["prune", "prune_library", "clean_colocation", "colocated"]
+__all__ = ["prune", "prune_library", "called", "clean_colocation", "colocated"]
 
 _PLACE = b"loc:@"
 _SMALL = 4096
@@ -62,8 +63,12 @@ def clean_colocation(graph: Graph) -> Graph:
 
 def prune_library(graph: Graph) -> Graph:
     """Drops the functions that nothing calls any more."""
+    if not graph.library:
+        return graph
     used: set[str] = set()
-    todo = [name for node in graph for name in called(node, graph.library)]
+    ops = {node.op for node in graph} - set(graph.library)
+    never = {op for op in ops if _never_calls(graph.op_def(op))}
+    todo = [name for node in graph if node.op not in never for name in called(node, graph.library)]
     while todo:
         name = todo.pop()
         if name in used or name not in graph.library:
@@ -76,6 +81,11 @@ def prune_library(graph: Graph) -> Graph:
         return graph
     kept: dict[str, Function] = {name: graph.library[name] for name in graph.library if name in used}
     return graph.replace(library=Library(kept) if not kept else graph.library.replace(kept))
+
+
+def _never_calls(op: OpDef | None) -> bool:
+    """Whether no attribute of this op can name a function, so that its nodes need not be looked into."""
+    return op is not None and not any(attr.kind in ("func", "list(func)") for attr in op.attrs)
 
 
 def called(node: Node, library: Library) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
+from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR
@@ -50,9 +51,9 @@ def handle_to_const(variable: Node, tensor: Tensor) -> Node:
     return variable.replace(op="Const", attrs=attrs)
 
 
-def identity_to_read(node: Node) -> Node:
-    """The read of a variable in the place of an Identity of the constant."""
-    return node.replace(op="ReadVariableOp", attrs={"T": None, "dtype": node.get("T"), _MARK: "Identity"})
+def identity_to_read(node: Node, kind: DType) -> Node:
+    """The read of a variable of this type in the place of an Identity of the constant."""
+    return node.replace(op="ReadVariableOp", attrs={"T": None, "dtype": kind, _MARK: "Identity"})
 
 
 def read_to_identity(node: Node) -> Node | None:

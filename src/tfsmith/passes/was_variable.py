@@ -1,8 +1,9 @@
 """Signs in a frozen graph that a constant was a variable: who takes it, and how.
 
-Freezing leaves the names of what read a variable: an Identity `X/read` of a TF1 reference, Identities `.../ReadVariableOp`
-of a resource. What gathered from a resource gets the axis that it lacked as a new constant behind all other nodes, where
-code that gathers has it before. Loops, branches and functions hand a variable on to such reads inside of them.
+Freezing leaves the names of what read a variable: an Identity `X/read` of a TF1 reference, Identities named
+`.../ReadVariableOp` of a resource. What gathered from a resource gets the axis that it lacked as a new constant behind
+all other nodes, where code that gathers has it before. Loops, branches and functions hand a variable on to such reads
+inside of them.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body, Use
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
+from tfsmith.passes.prune import called
 
 __all__ = ["Signs"]
 
@@ -76,18 +77,11 @@ class Signs:
             yield body, node.name
             return
         index = use.input - _CALLS.get(node.op, 0)
-        for attr in node.attrs.values() if self._graph.library and index >= 0 else ():
-            for func in _functions(attr):
-                function = self._graph.library.get(func.name)
-                if function is not None and index < len(function.args):
-                    yield function, function.args[index]
+        for name in called(node, self._graph.library) if index >= 0 else ():
+            function = self._graph.library.get(name)
+            if function is not None and index < len(function.args):
+                yield function, function.args[index]
 
 
 def _key(body: Body) -> str:
     return body.name if isinstance(body, Function) else ""
-
-
-def _functions(attr: Attr) -> tuple[Func, ...]:
-    if attr.kind == "func":
-        return (attr.value,)
-    return attr.value if attr.kind == "list(func)" else ()

@@ -75,7 +75,7 @@ class AtomicFiles:
     """
 
     def __init__(self) -> None:
-        self._open: list[tuple[FileSink, Path]] = []
+        self._open: list[tuple[FileSink | _Link, Path]] = []
 
     def open(self, path: str | os.PathLike[str]) -> FileSink:
         """A new file of the set."""
@@ -83,6 +83,21 @@ class AtomicFiles:
         sink = open_beside(target)
         self._open.append((sink, target))
         return sink
+
+    def link(self, source: str | os.PathLike[str], path: str | os.PathLike[str]) -> bool:
+        """A file of the set that is a second name of a file that exists.
+
+        Returns:
+            False if the system cannot: across devices, on file systems without links, for files of somebody else.
+        """
+        target = Path(path)
+        beside = temporary_sibling(target)
+        try:
+            os.link(Path(source).resolve(), beside)  # resolved, for the link would else be to the symlink itself
+        except (OSError, NotImplementedError):
+            return False
+        self._open.append((_Link(beside), target))
+        return True
 
     def __enter__(self) -> AtomicFiles:
         return self
@@ -116,6 +131,21 @@ class AtomicFiles:
                     old.unlink()
         for parent in {target.parent for _, target in self._open}:
             fsync_folder(parent)
+
+
+class _Link:
+    """A second name of a file, which takes no bytes."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def close(self, *, sync: bool) -> None:
+        """There is nothing to write."""
+
+    def abandon(self) -> None:
+        """Removes the name, unless it has moved already. Never raises."""
+        with suppress(OSError):
+            self.path.unlink()
 
 
 def _second_name(path: Path) -> Path | None:

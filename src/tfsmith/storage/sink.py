@@ -13,7 +13,16 @@ from typing import Protocol
 from tfsmith.errors import OutputError
 from tfsmith.storage.span import Span
 
-__all__ = ["Sink", "FileSink", "AtomicFile", "fsync_folder", "open_beside", "temporary_sibling", "write_atomically"]
+__all__ = [
+    "Sink",
+    "FileSink",
+    "AtomicFile",
+    "explained",
+    "fsync_folder",
+    "open_beside",
+    "temporary_sibling",
+    "write_atomically",
+]
 
 
 class Sink(Protocol):

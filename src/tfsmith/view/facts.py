@@ -14,7 +14,8 @@ from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.signature import Signature, TensorInfo
 from tfsmith.ir.tensor import Tensor
-from tfsmith.view.summary import OBJECT_GRAPH_KEY, Totals, is_optimizer_slot, summarize
+from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY, is_optimizer_slot
+from tfsmith.view.summary import Totals, summarize
 
 __all__ = [
     "summary_facts",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -12,15 +11,11 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY, is_optimizer_slot
 
-__all__ = ["Totals", "Summary", "summarize", "VARIABLE_OPS", "OBJECT_GRAPH_KEY", "is_optimizer_slot"]
+__all__ = ["Totals", "Summary", "summarize", "VARIABLE_OPS"]
 
 VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
-OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
-_SLOT = re.compile(
-    r"/(Adam|Adam_1|adam_m|adam_v|Momentum|RMSProp|RMSProp_1|Adagrad|Adadelta|Adadelta_1|Ftrl|Ftrl_1|AdamWeightDecay\w*|"
-    r"LAMB\w*|m|v)$|\.OPTIMIZER_SLOT/|/_optimizer/"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +69,8 @@ def summarize(model: Model) -> Summary:
     in_checkpoint = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     slots = {name: tensor for name, tensor in in_checkpoint.items() if is_optimizer_slot(name)}
     if not model.has_graph:
-        version = model.checkpoint.version if model.checkpoint else 2
-        title = f"checkpoint (V{version}) without a graph"
+        kind = f"checkpoint (V{model.checkpoint.version})" if model.checkpoint else "weights"
+        title = f"{kind} without a graph"
         return Summary(
             title,
             variables=_total(in_checkpoint.values()),
@@ -102,11 +97,6 @@ def summarize(model: Model) -> Summary:
         assets=tuple(asset.filename for asset in model.meta.assets),
         frozen=not variable_nodes,
     )
-
-
-def is_optimizer_slot(name: str) -> bool:
-    """Whether a variable, by its name, belongs to an optimizer and not to the model."""
-    return _SLOT.search(name) is not None
 
 
 def _title(model: Model, *, frozen: bool) -> str:

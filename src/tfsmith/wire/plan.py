@@ -7,11 +7,24 @@ is first planned as a list of literal bytes and spans, and only then streamed.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from tfsmith.storage.sink import Sink
 from tfsmith.storage.span import Span
 
-__all__ = ["WritePlan", "encode_varint", "tag"]
+__all__ = ["Stream", "WritePlan", "encode_varint", "tag"]
+
+
+class Stream(Protocol):
+    """Bytes of a known number that are made while they are written."""
+
+    def __len__(self) -> int:
+        """How many there are; known without making them."""
+        ...
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes, piece by piece; exactly as many as `len` says."""
+        ...
 
 
 def encode_varint(value: int) -> bytes:
@@ -33,16 +46,16 @@ def tag(number: int, wire_type: int = 2) -> bytes:
 
 
 class WritePlan:
-    """Ordered literal bytes and spans of a known total size. Nothing is read until it is streamed."""
+    """Ordered literal bytes, spans and streams of a known total size. Nothing is read until it is written."""
 
     __slots__ = ("_parts", "size")
 
     def __init__(self) -> None:
-        self._parts: list[bytes | Span] = []
+        self._parts: list[bytes | Span | Stream] = []
         self.size = 0
 
-    def add(self, part: bytes | Span) -> None:
-        """Adds bytes, or a span that will be copied. Neighbouring spans of one file are joined."""
+    def add(self, part: bytes | Span | Stream) -> None:
+        """Adds bytes, or a span or stream that will be copied. Neighbouring spans of one file are joined."""
         if not len(part):
             return
         self.size += len(part)
@@ -53,9 +66,13 @@ class WritePlan:
         self._parts.append(part)
 
     def extend(self, other: WritePlan) -> None:
-        """Adds all of another plan."""
-        for part in other._parts:
-            self.add(part)
+        """Adds all of another plan; its own neighbours are joined already, so only its first part may be."""
+        if not other._parts:
+            return
+        first = other._parts[0]
+        self.add(first)
+        self._parts += other._parts[1:]
+        self.size += other.size - len(first)
 
     def add_field(self, number: int, payload: bytes | Span | WritePlan) -> None:
         """Adds a length-delimited field: tag, length, payload."""
@@ -65,7 +82,7 @@ class WritePlan:
         else:
             self.add(payload)
 
-    def parts(self) -> Iterator[bytes | Span]:
+    def parts(self) -> Iterator[bytes | Span | Stream]:
         """The parts, in order."""
         return iter(self._parts)
 
@@ -74,9 +91,16 @@ class WritePlan:
         for part in self._parts:
             if isinstance(part, Span):
                 sink.write_span(part)
-            else:
-                sink.write(part)
+                continue
+            for chunk in (part,) if isinstance(part, bytes) else part.chunks():
+                sink.write(chunk)
 
     def tobytes(self) -> bytes:
         """Everything in memory; for what is known to be small."""
-        return b"".join(part.tobytes() if isinstance(part, Span) else part for part in self._parts)
+        return b"".join(_bytes(part) for part in self._parts)
+
+
+def _bytes(part: bytes | Span | Stream) -> bytes:
+    if isinstance(part, bytes):
+        return part
+    return part.tobytes() if isinstance(part, Span) else b"".join(part.chunks())

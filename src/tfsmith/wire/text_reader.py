@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 
 from tfsmith.errors import LimitError
 from tfsmith.limits import MAX_DEPTH, MAX_PROTO_BYTES
@@ -99,17 +99,12 @@ class _Rule:
     packed: bool
 
 
-class _Step(NamedTuple):
-    """What a unit does. `kind`: None adds `data`, a tag adds it to a packed field, lines open a message, `_CLOSE`."""
-
-    bit: int
-    data: bytes
-    kind: object
-
-
+_Step: TypeAlias = tuple[int, bytes, object]
+"""What a unit does: a field's bit, some bytes, and what to do with them. None adds them, a tag adds them to the packed
+field of that tag, `_Lines` opens a message after them, `_CLOSE` ends one."""
 _CLOSE: Final = object()
-_END: Final = _Step(0, b"", _CLOSE)
-_NOTHING: Final = _Step(0, b"", None)
+_END: Final = (0, b"", _CLOSE)
+_NOTHING: Final = (0, b"", None)
 
 
 class _Lines(dict[str, _Step]):
@@ -131,7 +126,7 @@ class _Lines(dict[str, _Step]):
 
     def _block(self, block: str) -> _Step:
         seen, data = _read(block.split("\n"), self, _BLOCK_DEPTH)
-        return _Step(seen, data, None)
+        return (seen, data, None)
 
     def _line(self, line: str) -> _Step:
         match = _STATEMENT.match(line)
@@ -147,14 +142,14 @@ class _Lines(dict[str, _Step]):
             raise Unusual
         payload = rule.encode(value)
         if rule.packed:
-            return _Step(0, payload, rule.tag)
-        return _Step(rule.bit, b"" if payload == rule.default else rule.tag + payload, None)
+            return (0, payload, rule.tag)
+        return (rule.bit, b"" if payload == rule.default else rule.tag + payload, None)
 
     def _open(self, rule: _Rule, message: str, value: str) -> _Step:
         if value != "{":
             raise Unusual
         inner = self._all.get(message)
-        return _Step(rule.bit, rule.tag, _Lines(message, self._all) if inner is None else inner)
+        return (rule.bit, rule.tag, _Lines(message, self._all) if inner is None else inner)
 
 
 def _without_name(line: str) -> _Step:

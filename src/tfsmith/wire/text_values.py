@@ -1,4 +1,7 @@
-"""Values as text format shows them: numbers, enums, strings. The spellings are those of protobuf's Python printer."""
+"""Values as text format shows them: numbers, enums, strings.
+
+Protobuf has two printers, which spell floats differently: `text_format.MessageToString` and `str()`.
+"""
 
 from __future__ import annotations
 
@@ -36,12 +39,14 @@ def shown_bytes(data: bytes) -> str:
     return "".join(["".join([_BYTE_TEXTS[byte] for byte in piece]) for piece in pieces])
 
 
-def value_printer(type_name: str) -> Callable[[float], str]:
+def value_printer(type_name: str, like_str: bool) -> Callable[[float], str]:
     """The function that shows a number: the unsigned varint of a field, or what its fixed bytes hold."""
     if type_name == "bool":
         return _shown_bool
     if type_name == "float":
-        return _shown_float
+        return _float_like_str if like_str else _shown_float
+    if type_name == "double" and like_str:
+        return _double_like_str
     if type_name in ("int32", "int64"):
         return _shown_signed
     if type_name in ("sint32", "sint64"):
@@ -65,13 +70,30 @@ def _shown_zigzag(value: float) -> str:
 
 def _shown_float(value: float) -> str:
     """The fewest digits, six at least, that give the same 32-bit float; then as Python shows the number they make."""
-    if math.isnan(value) or math.isinf(value):
+    if math.isnan(value):
         return str(value)
     for digits in (6, 7, 8):
         short = float(f"{value:.{digits}g}")
-        if _FLOAT.unpack(_FLOAT.pack(short))[0] == value:
+        if _as_float32(short) == value:
             return str(short)
     return str(float(f"{value:.9g}"))
+
+
+def _float_like_str(value: float) -> str:
+    short = f"{value:.6g}"
+    return short if math.isnan(value) or _as_float32(float(short)) == value else f"{value:.9g}"
+
+
+def _double_like_str(value: float) -> str:
+    short = f"{value:.15g}"
+    return short if math.isnan(value) or float(short) == value else f"{value:.17g}"
+
+
+def _as_float32(value: float) -> float:
+    if math.isinf(value):
+        return value
+    rounded: float = _FLOAT.unpack(_FLOAT.pack(value))[0]
+    return rounded
 
 
 def _enum_printer(values: Mapping[str, int]) -> Callable[[float], str]:

@@ -1,7 +1,8 @@
 """Wire bytes to text format, exactly as TensorFlow writes it, with one node in memory at a time.
 
 TensorFlow prints GraphDef, MetaGraphDef and the checkpoint state by `text_format.MessageToString`, but a SavedModel
-by `str()`, which shows floats and orders maps in another way (`1` for `1.0`; keys from last to first).
+by `str()`, which shows floats and orders maps in another way (`1` for `1.0`, keys from last to first). Both are as
+in current releases of protobuf, whichever is installed.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _Body: TypeAlias = Callable[[str, Any, str], str]
 def write_text(message: str, data: Span, sink: Sink) -> None:
     """Writes a message as text, as TensorFlow would. Fields that the schema does not know are left out, as there.
 
-    Memory stays at one node, function or collection. Reads the tags of a large message once per kind of field.
+    Memory stays at one node or function, and sixteen bytes for each.
 
     Args:
         message: The message's name in the schema.
@@ -40,15 +41,10 @@ def write_text(message: str, data: Span, sink: Sink) -> None:
     Raises:
         CorruptFileError: The bytes are no such message.
     """
-    body = _printed_by_str if message == "SavedModel" else Printer().text
+    body = Printer(like_str=message == "SavedModel").text
     texts = _shell(message, [data], "", body) if message in _SHELLS else iter([body(message, parse(message, data), "")])
     for text in texts:
         sink.write(text.encode("utf-8"))
-
-
-def _printed_by_str(name: str, message: Any, pad: str) -> str:
-    text = str(message)
-    return pad + text[:-1].replace("\n", "\n" + pad) + "\n" if text else ""
 
 
 def _shell(name: str, parts: list[Span], pad: str, body: _Body) -> Iterator[str]:

@@ -1,0 +1,182 @@
+"""Keeps a model's saver in step with its checkpoint: other names in it, other variables, or a new one altogether."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from tfsmith.errors import UnsupportedError
+from tfsmith.ir.body import Body
+from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import Collection as GraphCollection
+from tfsmith.ir.metagraph import MetaGraph, Saver
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.ir.part import Part
+from tfsmith.ir.tensor import StringTensor
+from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
+from tfsmith.passes.saver_ops import SavedVariable, add_saver
+from tfsmith.passes.variables import VARIABLE_OPS, find_source, restore_sources
+
+__all__ = ["has_saver", "rename_in_saver", "replace_saver", "saved_variables"]
+
+_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+# Ops that name tensors of a checkpoint; the names are always their second input.
+_NAMING = frozenset({"SaveV2", "RestoreV2", "Save", "SaveSlices", "Restore", "RestoreSlice"})
+_OF_SAVERS = _NAMING | _CALLS | {"NoOp", "Identity", "Const", "Assign", "AssignVariableOp", "Placeholder", "Pack"}
+_OF_SAVERS |= {"PlaceholderWithDefault", "MergeV2Checkpoints", "ShardedFilename", "StringJoin", "Reshape"}
+_VARIABLE_COLLECTIONS = ("variables", "trainable_variables", "model_variables", "moving_average_variables")
+
+
+def has_saver(meta: MetaGraph) -> bool:
+    """Whether the graph can restore its variables from a checkpoint of version 2, and save them as one."""
+    saver = meta.saver
+    return saver is not None and saver.version == 2 and meta.graph.resolve(saver.restore_op_name).node in meta.graph
+
+
+def saved_variables(model: Model) -> list[SavedVariable]:
+    """The variables of the graph that have a value in the checkpoint, as the saver says it, else by name."""
+    sources = restore_sources(model.meta)
+    found = [(node, find_source(model, node, sources)) for node in model.graph if node.op in VARIABLE_OPS]
+    return [SavedVariable(node, source.key, source.extents) for node, source in found if source.key in model.variables]
+
+
+def rename_in_saver(meta: MetaGraph, names: Mapping[str, str]) -> MetaGraph:
+    """The meta graph whose saver calls tensors by other names. Only the constants with their names change.
+
+    Raises:
+        UnsupportedError: A name is computed when the graph runs.
+    """
+    graph, changes = meta.graph, dict[str, dict[str, Node]]()
+    for body, node in _naming_nodes(meta):
+        const = _names_of(body, node)
+        old = [value.decode("utf-8", "replace") for value in const.get("value").numpy().reshape(-1).tolist()]
+        new = [names.get(name, name) for name in old]
+        if new != old:
+            tensor = StringTensor(const.get("value").shape, [name.encode() for name in new])
+            scope = body.name if isinstance(body, Function) else ""
+            changes.setdefault(scope, {})[const.name] = const.replace(attrs={"value": tensor})
+    if not changes:
+        return meta
+    own = changes.pop("", {})
+    if changes:
+        functions = {name: _with_nodes(found, changes.get(name, {})) for name, found in graph.library.items()}
+        graph = graph.replace(library=graph.library.replace(functions))
+    return meta.replace_graph(graph.map_nodes(own) if own else graph)
+
+
+def _with_nodes(function: Function, changes: Mapping[str, Node]) -> Function:
+    if not changes:
+        return function
+    return function.replace_nodes(tuple(changes.get(node.name, node) for node in function))
+
+
+def _roots(graph: Graph, saver: Saver | None) -> list[str]:
+    names = () if saver is None else (saver.save_tensor_name, saver.restore_op_name, saver.filename_tensor_name)
+    return [node for name in names if name and (node := graph.resolve(name).node) in graph]
+
+
+def _naming_nodes(meta: MetaGraph) -> Iterator[tuple[Body, Node]]:
+    """The nodes of the saver that name tensors, in the graph and in the functions that it calls."""
+    graph = meta.graph
+    todo: list[tuple[Body, list[str]]] = [(graph, sorted(graph.ancestors(_roots(graph, meta.saver))))]
+    seen: set[str] = set()
+    while todo:
+        body, names = todo.pop()
+        for node in (body[name] for name in names):
+            func = node.get("f") if node.op in _CALLS else None
+            if node.op in _NAMING:
+                yield body, node
+            elif func is not None and func.name in graph.library and func.name not in seen:
+                seen.add(func.name)
+                function = graph.library[func.name]
+                todo.append((function, list(function.by_name)))
+
+
+def _names_of(body: Body, node: Node) -> Node:
+    const = body.producer(node, 1) if len(node.inputs) > 1 else None
+    if const is None or const.op != "Const" or const.get("value") is None:
+        what = f"the names that {node.op} uses in the checkpoint are not a constant"
+        where = f"{body.title}, node {node.name!r}"
+        raise UnsupportedError(what, where=where, remedy="convert the checkpoint alone (--as checkpoint)")
+    return const
+
+
+def replace_saver(
+    meta: MetaGraph, graph: Graph, variables: Sequence[SavedVariable], *, dropped: Collection[str] = ()
+) -> MetaGraph:
+    """The meta graph around another graph, with a new saver of these variables in place of its own.
+
+    Args:
+        meta: What the saver and everything else is taken from.
+        graph: The graph; it still has the old saver's nodes, as far as nobody pruned them.
+        variables: What to save and restore.
+        dropped: Nodes of variables that are no longer saved; collections forget them.
+
+    Raises:
+        UnsupportedError: The old saver also restores what is no variable (tables), which a new one could not.
+    """
+    _refuse_others(meta, variables, dropped)
+    old = meta.saver
+    graph = _without_saver(graph, old)
+    saver = None
+    if variables:
+        sharded = old is None or old.sharded or not old.filename_tensor_name
+        graph, saver = add_saver(graph, variables, sharded=sharded)
+        if old is not None and old.max_to_keep:
+            hours = old.keep_checkpoint_every_n_hours
+            saver = replace(saver, max_to_keep=old.max_to_keep, keep_checkpoint_every_n_hours=hours)
+    changed = replace(meta.replace_graph(graph), saver_part=Part.of(saver))
+    collections = _collections(meta, graph, dropped)
+    return changed if collections is None else replace(changed, collections_part=Part.of(collections))
+
+
+def _refuse_others(meta: MetaGraph, variables: Sequence[SavedVariable], dropped: Collection[str]) -> None:
+    sources = restore_sources(meta)
+    known = {variable.key for variable in variables} | {source.key for source in sources.values()}
+    gone = {sources[name].key for name in dropped if name in sources}
+    for body, node in _naming_nodes(meta):
+        if not node.op.startswith("Restore"):
+            continue
+        for value in _names_of(body, node).get("value").numpy().reshape(-1).tolist():
+            name = value.decode("utf-8", "replace")
+            if name not in known and name not in gone and name != OBJECT_GRAPH_KEY:
+                what = f"the saver also restores {name!r}, which is no variable (a table?)"
+                remedy = "a new saver could not; convert the checkpoint alone (--as checkpoint), or only rename"
+                raise UnsupportedError(what, where=f"node {node.name!r}", remedy=remedy)
+
+
+def _without_saver(graph: Graph, saver: Saver | None) -> Graph:
+    """The graph without the nodes that only the saver needs."""
+    roots = _roots(graph, saver)
+    if saver is None or not roots:
+        return graph
+    scope = saver.restore_op_name.rpartition("/")[0]
+    needed = graph.ancestors(roots)
+    own = {
+        name
+        for name in needed
+        if (name.startswith(f"{scope}/") if scope else graph[name].op in _OF_SAVERS) or name in roots
+    }
+    kept = graph.ancestors(node.name for node in graph if node.name not in own)
+    return graph.replace(nodes=tuple(node for node in graph if node.name in kept or node.name not in own))
+
+
+def _collections(meta: MetaGraph, graph: Graph, dropped: Collection[str]) -> dict[str, GraphCollection] | None:
+    """The collections without variables that are not saved any more and without savers; None if nothing changes."""
+    kept = dict(meta.collections)
+    changed = kept.pop("savers", None) is not None
+    gone = {f"{name}:0" for name in dropped}
+    for key, found in meta.collections.items():
+        if key in kept and found.kind == "bytes" and (key in _VARIABLE_COLLECTIONS or found.messages):
+            pairs = list(zip(found.values, found.messages, strict=False))
+            left = [pair for pair in pairs if pair[1].get("variable_name") not in gone]
+            if len(left) < len(pairs):
+                kept[key] = GraphCollection("bytes", tuple(value for value, _ in left))
+        elif key in kept and found.kind == "node":
+            names = tuple(name for name in found.values if graph.resolve(name).node in graph)
+            if len(names) < len(found.values):
+                kept[key] = GraphCollection("node", names)
+        changed |= key in kept and kept[key] is not found
+    return {key: found for key, found in kept.items() if found.values} if changed else None

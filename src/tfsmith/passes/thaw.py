@@ -1,0 +1,256 @@
+"""Thawing: the constants of a frozen graph become variables again. An ordinary pass; no value is read.
+
+The variables are resources, named as the constants are, so that a checkpoint of the thawed model loads where the
+original's did, and the original's loads here. Freezing the result gives back an equal graph, node for node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from tfsmith.errors import UsageError
+from tfsmith.ir.body import Use
+from tfsmith.ir.dtype import DType, dtype_named
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import Collection, MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node, parse_input
+from tfsmith.ir.part import Part
+from tfsmith.ir.shape import SCALAR, Shape
+from tfsmith.ir.signature import PREDICT, Signature
+from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
+from tfsmith.passes.endpoints import collected
+from tfsmith.passes.export import meta_info, side_assets
+from tfsmith.passes.interface import INIT_COLLECTIONS, INIT_SIGNATURE, tensor_names
+from tfsmith.passes.partitions import Place, Stored, store
+from tfsmith.passes.saver_ops import SavedVariable, add_saver, free_scope
+from tfsmith.passes.signatures import Interface, make_signatures
+from tfsmith.passes.tables import AssetFile, add_main_op, find_assets
+from tfsmith.passes.thaw_choice import Wanted, choose_constants, is_float
+from tfsmith.passes.thawed import added_read, const_to_handle, identity_to_read, renamed_input
+from tfsmith.passes.training import Note
+from tfsmith.passes.variables import VARIABLE_OPS
+
+__all__ = ["ThawOptions", "Thawed", "thaw"]
+
+_INT32, _INT64 = dtype_named("int32"), dtype_named("int64")
+_BATCH_NORM = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
+_STATISTICS = re.compile(r"(^|/)(moving_(mean|variance|average)|ExponentialMovingAverage|global_step)(_\d+)?(/|$)")
+
+
+@dataclass(frozen=True, slots=True)
+class ThawOptions:
+    """What thawing may be told.
+
+    Attributes:
+        min_elements: Thaw the constants with so many elements or more, and no others. By default those with 1024, and
+            smaller ones whose readers show that they were variables.
+        only: Globs of constants to thaw; integers count too. A name in full counts whatever its size.
+        excluded: Globs of constants to leave as they are.
+        signatures: For each signature, its inputs and outputs: keys to tensor names. Empty: those that the model has,
+            else the likely ones.
+        method_name: The method of new signatures.
+        kind: What to make: a SavedModel, or a `.meta` with its checkpoint, which needs no signature.
+    """
+
+    min_elements: int | None = None
+    only: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    signatures: Interface = field(default_factory=dict)
+    method_name: str = PREDICT
+    kind: Literal["saved_model", "metagraph"] = "saved_model"
+
+
+@dataclass(frozen=True, slots=True)
+class Thawed:
+    """What thawing gave.
+
+    Attributes:
+        model: The model, with its variables.
+        variables: For each variable's node, its key in the checkpoint.
+        trainable: The nodes of those that an optimizer should change.
+        assets: The files that fill its tables, where the model did not have them among its assets.
+        notes: What the user should know.
+    """
+
+    model: Model
+    variables: Mapping[str, str]
+    trainable: tuple[str, ...]
+    assets: tuple[AssetFile, ...]
+    notes: tuple[Note, ...]
+
+
+def thaw(model: Model, options: ThawOptions) -> Thawed:
+    """Thaws the selected meta graph.
+
+    Raises:
+        NotFoundInModelError: A tensor of a signature is not there.
+        UsageError: There is nothing to thaw, it has variables already, or nothing says what the outputs are.
+    """
+    _require_frozen(model)
+    meta = model.meta
+    signatures = _signatures(model, options)
+    choice = choose_constants(
+        model, Wanted(options.min_elements, options.only, options.excluded), _kept(model, signatures)
+    )
+    stored = store(model.graph, choice.values)
+    trainable = {name for name, value in choice.values.items() if _is_trainable(model.graph, name, value)}
+    graph, definitions = _thaw_graph(model.graph, choice.values, stored.places, trainable)
+    graph, main_op = add_main_op(meta, graph) if options.kind == "saved_model" else (graph, None)
+    graph, saver = add_saver(graph, _saved(graph, stored), sharded=options.kind == "saved_model")
+    told = {asset.tensor_name: asset for asset in meta.assets}
+    found = find_assets(meta, graph) if options.kind == "saved_model" else []
+    assets = [asset for asset in found if asset.tensor_name not in told]
+    tags = (meta.tags or ("serve",)) if options.kind == "saved_model" else ()
+    thawed = MetaGraph(
+        graph_part=Part.of(graph),
+        info_part=Part.of(meta_info(meta, graph, tags)),
+        saver_part=Part.of(saver),
+        collections_part=Part.of(_collections(meta, definitions, main_op)),
+        signatures_part=Part.of(signatures),
+        assets_part=Part.of((*told.values(), *(asset.definition() for asset in assets))),
+    )
+    result = Model(options.kind, (thawed,), stored.tensors, path=model.path, side_files=side_assets(model))
+    keys = {name: place.key for name, place in stored.places.items()}
+    return Thawed(result, keys, tuple(name for name in keys if name in trainable), tuple(assets), choice.notes)
+
+
+def _require_frozen(model: Model) -> None:
+    if not model.has_graph:
+        raise model.no_graph()
+    there = [node.name for node in model.graph if node.op in VARIABLE_OPS]
+    if not there:
+        return
+    what = f"the graph has {len(there)} variables already, such as {there[0]!r}"
+    remedy = "thaw is for frozen graphs; `tfsmith export` makes a SavedModel of this one"
+    raise UsageError(what, path=model.path, remedy=remedy)
+
+
+def _signatures(model: Model, options: ThawOptions) -> Mapping[str, Signature]:
+    if options.kind == "saved_model" or options.signatures:
+        return make_signatures(model, model.graph, options.signatures, options.method_name, guess=True)
+    return {key: found for key, found in model.signatures.items() if key != INIT_SIGNATURE}
+
+
+def _kept(model: Model, signatures: Mapping[str, Signature]) -> set[str]:
+    """The nodes that are fed or fetched by name, which a handle cannot stand for."""
+    infos = [info for found in signatures.values() for info in (*found.inputs.values(), *found.outputs.values())]
+    names = [name for info in infos for name in tensor_names(info)]
+    names += [found.tensor for key in ("inputs", "outputs") for found in collected(model, key)]
+    return {parse_input(name).node for name in names}
+
+
+def _is_trainable(graph: Graph, name: str, value: Tensor) -> bool:
+    """Whether training changes a variable: floats, but no statistics, which are gathered."""
+    if not is_float(value) or _STATISTICS.search(name):
+        return False
+    seen, takers = {name}, [name]
+    uses: list[Use] = []
+    for source in takers:  # grows while it is walked
+        for use in graph.consumers(source):
+            if use.node.op != "Identity":
+                uses.append(use)
+            elif use.node.name not in seen:
+                seen.add(use.node.name)
+                takers.append(use.node.name)
+    return not uses or not all(use.node.op in _BATCH_NORM and use.input in (3, 4) for use in uses)
+
+
+def _thaw_graph(
+    graph: Graph, values: Mapping[str, Tensor], places: Mapping[str, Place], trainable: set[str]
+) -> tuple[Graph, list[dict[str, Any]]]:
+    """The graph with variables, what they need behind the old nodes; and the variables' definitions."""
+    work = _Work(graph)
+    for name, tensor in values.items():
+        work.thaw(graph[name], tensor, places[name], name in trainable)
+    init = Node(free_scope(graph, "init"), "NoOp", tuple(f"^{found['initializer_name']}" for found in work.definitions))
+    nodes = (*(work.changes.get(node.name, node) for node in graph), *work.added, init)
+    return graph.replace(nodes=nodes), work.definitions
+
+
+class _Work:
+    """One graph under thawing."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._taken = set(graph.by_name)
+        self.changes: dict[str, Node] = {}
+        self.added: list[Node] = []
+        self.definitions: list[dict[str, Any]] = []
+
+    def thaw(self, const: Node, tensor: Tensor, place: Place, trainable: bool) -> None:
+        """Makes a constant a variable, with the nodes that TensorFlow gives every variable."""
+        name = const.name
+        handle = self.changes[name] = const_to_handle(const, tensor)
+        initial = self._zeros(f"{name}/Initializer/zeros", tensor.dtype, tensor.shape)
+        self._add(Node(self._free(f"{name}/IsInitialized/VarIsInitializedOp"), "VarIsInitializedOp", (name,)))
+        kind = {"dtype": tensor.dtype}
+        assign = self._add(Node(self._free(f"{name}/Assign"), "AssignVariableOp", (name, initial), kind))
+        read = self._add(added_read(self._free(f"{name}/Read/ReadVariableOp"), handle))
+        self._rewire(name, read, tensor.dtype)
+        definition: dict[str, Any] = {
+            "variable_name": f"{name}:0",
+            "initializer_name": assign,
+            "snapshot_name": f"{read}:0",
+            "initial_value_name": f"{initial}:0",
+            "is_resource": True,
+            "trainable": trainable,
+        }
+        if place.full:
+            shapes = {"full_shape": place.full, "var_offset": place.start, "var_shape": place.shape}
+            definition["save_slice_info_def"] = {"full_name": place.key, **shapes}
+        self.definitions.append(definition)
+
+    def _rewire(self, name: str, read: str, kind: DType) -> None:
+        """An Identity of the constant becomes a read; all others take the read that was added."""
+        for use in self._graph.consumers(name):
+            node = self.changes.get(use.node.name, use.node)
+            if use.node.op == "Identity" and use.input == 0:
+                self.changes[node.name] = identity_to_read(node, kind)
+                continue
+            inputs = list(node.inputs)
+            inputs[use.input] = renamed_input(inputs[use.input], {name: read})
+            self.changes[node.name] = node.replace(inputs=tuple(inputs))
+
+    def _zeros(self, name: str, kind: DType, shape: Shape) -> str:
+        """What a variable holds before it is restored."""
+        index = _INT32 if all(dim < 2**31 for dim in shape.dims or ()) else _INT64
+        dims = ArrayTensor.of(shape.dims or (), index)
+        zero = FilledTensor(kind, SCALAR, b"") if kind.itemsize else StringTensor(SCALAR, (b"",))
+        size = self._add(Node(self._free(f"{name}/shape_as_tensor"), "Const", (), {"dtype": index, "value": dims}))
+        value = self._add(Node(self._free(f"{name}/Const"), "Const", (), {"dtype": kind, "value": zero}))
+        return self._add(Node(self._free(name), "Fill", (size, value), {"T": kind, "index_type": index}))
+
+    def _free(self, name: str) -> str:
+        number, free = 0, name
+        while free in self._taken:
+            number += 1
+            free = f"{name}_{number}"
+        self._taken.add(free)
+        return free
+
+    def _add(self, node: Node) -> str:
+        self.added.append(node)
+        return node.name
+
+
+def _saved(graph: Graph, stored: Stored) -> list[SavedVariable]:
+    return [SavedVariable(graph[name], place.key, place.extents) for name, place in stored.places.items()]
+
+
+def _collections(meta: MetaGraph, definitions: list[dict[str, Any]], main_op: str | None) -> dict[str, Collection]:
+    """The model's own collections but for variables that it no longer has, and those of the variables."""
+    kept = {key: found for key, found in meta.collections.items() if key != "savers" and not _is_of_variables(found)}
+    kept["variables"] = Collection.of_messages(definitions)
+    kept["trainable_variables"] = Collection.of_messages([found for found in definitions if found["trainable"]])
+    if main_op is not None:
+        kept = {key: found for key, found in kept.items() if key not in INIT_COLLECTIONS}
+        kept[INIT_COLLECTIONS[0]] = Collection("node", (main_op,))
+    return {key: found for key, found in kept.items() if found.values}
+
+
+def _is_of_variables(collection: Collection) -> bool:
+    return collection.kind == "bytes" and any("variable_name" in message for message in collection.messages)
