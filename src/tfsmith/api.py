@@ -12,10 +12,12 @@ from typing import Any, Literal
 from tfsmith.errors import OutputError, UnreadableFileError, UsageError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.metagraph import Saver
-from tfsmith.ir.model import Model, SideFile
+from tfsmith.ir.model import Checkpoint, Model, SideFile
 from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.signature import SERVING_DEFAULT
+from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.passes.export import Exported, ExportOptions
@@ -38,6 +40,11 @@ from tfsmith.view.facts import (
     variable_facts,
 )
 from tfsmith.view.summary import Summary, summarize
+from tfsmith.weights.compare import Comparison
+from tfsmith.weights.compare import compare_weights as compare
+from tfsmith.weights.select import select_weights
+from tfsmith.weights.source import weights_of
+from tfsmith.weights.table import ScopeRow, Stats, WeightRow, scope_rows, weight_rows
 
 __all__ = [
     "load",
@@ -49,6 +56,11 @@ __all__ = [
     "export",
     "thaw",
     "thaw_report",
+    "load_weights",
+    "save_weights",
+    "compare_weights",
+    "weight_rows",
+    "scope_rows",
     "summarize",
     "show_facts",
     "signature_facts",
@@ -58,14 +70,19 @@ __all__ = [
     "likely_outputs",
     "verify_checksums",
     "Candidate",
+    "Comparison",
     "Format",
     "ExportOptions",
     "Exported",
     "FreezeOptions",
     "Frozen",
+    "ScopeRow",
+    "Stats",
     "Summary",
     "ThawOptions",
     "Thawed",
+    "WeightRow",
+    "Weights",
 ]
 
 Format = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]
@@ -167,7 +184,7 @@ def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = Tru
     """
     facts: dict[str, Any] = summary_facts(model) if summary else {}
     if "variables" in parts:
-        facts["variable_list"] = variable_facts(model.variables)
+        facts["variable_list"] = variable_facts(model)
     if not model.has_graph:
         if not summary and set(parts) - {"variables"}:
             raise model.no_graph()
@@ -190,12 +207,22 @@ def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = Tru
 
 def likely_inputs(model: Model) -> tuple[Candidate, ...]:
     """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
-    return collected(model, "inputs") or guess_inputs(model.graph)
+    found = collected(model, "inputs") or guess_inputs(model.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
 
 
 def likely_outputs(model: Model) -> tuple[Candidate, ...]:
     """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
-    return collected(model, "outputs") or guess_outputs(model.graph)
+    found = collected(model, "outputs") or guess_outputs(model.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+
+
+def _saver_tensors(model: Model) -> set[str]:
+    """The tensors through which the model is saved and restored: nobody's inputs and outputs."""
+    saver = model.meta.saver
+    if saver is None:
+        return set()
+    return {saver.filename_tensor_name, saver.save_tensor_name, f"{saver.restore_op_name}:0"}
 
 
 def _candidate_facts(found: Candidate) -> dict[str, Any]:
@@ -284,12 +311,13 @@ def save_frozen(
         if key in frozen.model.signatures
     }
     inputs = {found.tensor.rpartition(":")[0]: found.tensor for found in likely_inputs(frozen.model)}
-    signatures = named or {SERVING_DEFAULT: (inputs, dict(frozen.outputs))}
+    outputs = {key.rpartition("/")[2].partition(":")[0]: tensor for key, tensor in frozen.outputs.items()}
+    signatures = named or {SERVING_DEFAULT: (inputs, outputs)}
     exported = export(
         model, path, options=ExportOptions(signatures, tags=model.meta.tags or ("serve",), prune=True), force=force
     )
     note = Note("the weights are over 2 GiB, so they stay variables", exported.variables, "a SavedModel reads them so")
-    return dataclasses.replace(frozen, model=exported.model, notes=(*frozen.notes, note))
+    return dataclasses.replace(frozen, model=exported.model, converted={}, notes=(*frozen.notes, note))
 
 
 def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
@@ -401,6 +429,121 @@ def thaw_report(model: Model, options: ThawOptions) -> Thawed:
     return dataclasses.replace(thawed, model=_with_assets(thawed.model, thawed.assets, model))
 
 
+def load_weights(
+    source: Model | str | os.PathLike[str] | bytes | Any,
+    *,
+    match: Sequence[str] = (),
+    excluded: Sequence[str] = (),
+    training: bool = True,
+    constants: bool = False,
+    checkpoint: str | os.PathLike[str] | None = None,
+    step: int | None = None,
+) -> Weights:
+    """The weights of any model, as a mapping from names to tensors that are read when asked for. Needs no graph.
+
+    Args:
+        source: A model, or what `load` takes: a checkpoint, a SavedModel, a `.meta` with its checkpoint, a frozen graph
+            (whose constants that were variables count), a `.safetensors` file or its index, an `.npz`.
+        match: Globs of names to take; all by default.
+        excluded: Globs of names to leave out.
+        training: Whether to keep what only training needs: slots of optimizers, the global step.
+        constants: Whether to take all constants of a graph, whatever they were.
+        checkpoint: The checkpoint of the graph, when it does not lie beside it.
+        step: Which checkpoint of a folder; the latest by default.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        model = load(source, checkpoint=checkpoint, step=step)
+    else:
+        model = load_with(source, checkpoint)
+    found = weights_of(model, constants=constants)
+    return select_weights(found, match, excluded, training=training)
+
+
+def save_weights(
+    weights: Mapping[str, Tensor],
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, str] | None = None,
+    max_shard_bytes: int | None = None,
+) -> tuple[Path, ...]:
+    """Writes weights, whole or not at all. Streams: memory does not grow with them.
+
+    Args:
+        weights: Tensors by name; `load_weights` gives them.
+        path: `NAME.safetensors`, `NAME.npz`, or else the prefix of a checkpoint that TensorFlow restores by names.
+        metadata: What to store beside them, as text by key, on top of what their own file said. Not in checkpoints.
+        max_shard_bytes: For safetensors: begin another file where one would hold more; an index names them all.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        UnsupportedError: A tensor has no place in the format.
+        OutputError: It cannot be written there; what was there before is untouched.
+    """
+    target = Path(path)
+    if not weights:
+        raise OutputError("there are no weights to write", path=target, remedy="check --match and --except")
+    told = {**(weights.metadata if isinstance(weights, Weights) else {}), **(metadata or {})}
+    _refuse_own_weights(weights, target)
+    if max_shard_bytes is not None and target.suffix != ".safetensors":
+        raise UsageError("only safetensors are split by size", path=target, remedy="write NAME.safetensors")
+    if target.suffix == ".safetensors":
+        from tfsmith.formats.safetensors_writer import write_safetensors  # looking should not load what writes
+
+        return write_safetensors(target, weights, told, max_shard_bytes=max_shard_bytes)
+    if target.suffix == ".npz":
+        from tfsmith.formats.npz import write_npz
+
+        write_npz(target, weights, told)
+        return (target,)
+    from tfsmith.formats.saver import save_model
+    from tfsmith.ir.tensor_ops import verify_tensor
+
+    for tensor in weights.values():
+        verify_tensor(tensor)
+    save_model(Model("checkpoint", (), dict(weights)), target, format="checkpoint")
+    return tuple(target.with_name(target.name + ending) for ending in (".data-00000-of-00001", ".index"))
+
+
+def _refuse_own_weights(weights: Mapping[str, Tensor], target: Path) -> None:
+    """An input is never overwritten, neither by a file nor by one of several."""
+    if not isinstance(weights, Weights) or not weights.files:
+        return
+    _refuse_own_files(Model("checkpoint", path=weights.path, checkpoint=Checkpoint(target, 2, weights.files)), target)
+    shard = re.compile(re.escape(target.stem) + r"(-\d{5}-of-\d{5}\.safetensors|\.safetensors\.index\.json)")
+    for path in weights.files:
+        if (
+            target.suffix == ".safetensors"
+            and shard.fullmatch(path.name)
+            and path.resolve().parent.samefile(target.resolve().parent)
+        ):
+            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+
+
+def compare_weights(
+    first: Mapping[str, Tensor] | str | os.PathLike[str],
+    second: Mapping[str, Tensor] | str | os.PathLike[str],
+    *,
+    tolerance: float = 0.0,
+) -> list[Comparison]:
+    """Compares weights by name: shapes, dtypes, values. Reads both in pieces: memory does not grow with them.
+
+    Args:
+        first: Weights, or what `load_weights` takes.
+        second: Others.
+        tolerance: How far values may differ and still count as close.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    one, other = (found if isinstance(found, Mapping) else load_weights(found) for found in (first, second))
+    return list(compare(one, other, tolerance=tolerance))
+
+
 def load_with(source: Any, checkpoint: str | os.PathLike[str] | None) -> Model:
     """As `load`; a source in memory, or a model, takes its variables from the checkpoint given."""
     if isinstance(source, (str, os.PathLike)):
@@ -471,6 +614,9 @@ def verify_checksums(model: Model) -> int:
     Raises:
         ChecksumError: The first tensor that does not fit.
     """
+    if not model.variables:
+        remedy = "a graph has no checksums; pass a model with its checkpoint"
+        raise UsageError("there is no checkpoint to check", path=model.path, remedy=remedy)
     check = getattr(model.variables, "verify", None)
     if check is not None:
         check()

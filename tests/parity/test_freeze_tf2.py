@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tfsmith
+from tfsmith.api import FreezeOptions, freeze_report
 
 pytestmark = pytest.mark.tensorflow
 
@@ -220,3 +221,44 @@ def test_tables_survive_in_a_saved_model(module: tuple[Any, Path], tmp_path: Pat
 def test_several_signatures_need_a_choice(module: tuple[Any, Path]) -> None:
     with pytest.raises(tfsmith.TfsmithError, match=r"choose one .--signature.: branches, cases, lookup, nested"):
         tfsmith.freeze(tfsmith.load(module[1]))
+
+
+def test_assignments_in_branches_are_dropped_and_told(tmp_path: Path) -> None:
+    """A branch that counts its calls: the count goes, the answer stays. In a loop it is refused."""
+    import tensorflow as tf
+
+    class Module(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.count = tf.Variable(0.0)
+            self.w = tf.Variable(3.0)
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32, name="x")])
+        def branch(self, x: Any) -> Any:
+            if x > 0:
+                self.count.assign_add(1.0)
+                y = x * self.w
+            else:
+                y = x - self.w
+            return {"y": y}
+
+        @tf.function(input_signature=[tf.TensorSpec([], tf.float32, name="x")])
+        def loop(self, x: Any) -> Any:
+            for _ in tf.range(3):
+                self.w.assign_add(1.0)
+                x = x + self.w
+            return {"y": x}
+
+    module = Module()
+    signatures = {"branch": module.branch, "loop": module.loop}
+    tf.saved_model.save(module, str(tmp_path / "model"), signatures=signatures)
+    model = tfsmith.load(tmp_path / "model")
+    for x in (2.0, -2.0):
+        answer = freeze_and_run(model, tmp_path / f"{x}.pb", {"x": np.float32(x)}, "branch")["y"]
+        assert answer == (x * 3.0 if x > 0 else x - 3.0)
+    report = freeze_report(model, FreezeOptions(signature="branch"))
+    assert "assignments to variables were dropped" in {note.what for note in report.notes}
+    with pytest.raises(
+        tfsmith.TfsmithError, match="AssignAddVariableOp takes a variable in a way that no constant can serve"
+    ):
+        tfsmith.freeze(model, signature="loop")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from tfsmith.cli.common import DONE, run
 from tfsmith.errors import InvalidModelError
 from tfsmith.formats.graphdef import plan_graph, read_graph
+from tfsmith.formats.opdefs import op_lookup
 from tfsmith.ir.attr import Func
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts, Library
@@ -78,7 +80,8 @@ def _function(name: str, nodes: tuple[Node, ...] = ()) -> Function:
 def test_functions_that_are_called_stay(node: Node, kept: set[str]) -> None:
     inner = Node("inner_call", "StatefulPartitionedCall", (), {"f": Func("inner", {})})
     functions = {"used": _function("used", (inner,)), "unused": _function("unused"), "inner": _function("inner")}
-    graph = Graph((Node("x", "Placeholder", (), {"dtype": FLOAT}), node), library=Library(functions))
+    ops = op_lookup(dict, lambda: functions)
+    graph = Graph((Node("x", "Placeholder", (), {"dtype": FLOAT}), node), library=Library(functions), ops=ops)
     assert set(prune_library(graph).library) == kept
 
 
@@ -121,7 +124,12 @@ def test_names_that_cannot_be(names: Tensor, output: int) -> None:
 
 def test_a_plan_takes_in_another_as_it_takes_in_its_parts() -> None:
     source = from_bytes(DATA)
-    parts = [Span(source.source, 10, 20), Span(source.source, 20, 30), b"x", Span(source.source, 5, 9)]
+    parts: list[bytes | Span] = [
+        Span(source.source, 10, 20),
+        Span(source.source, 20, 30),
+        b"x",
+        Span(source.source, 5, 9),
+    ]
     for count in range(len(parts) + 1):
         one_by_one, at_once, other = WritePlan(), WritePlan(), WritePlan()
         for plan in (one_by_one, at_once):
@@ -156,7 +164,7 @@ def test_the_disk_is_told_to_begin_early(tmp_path: Path, refused: bool, monkeypa
     assert (tmp_path / "out").read_bytes() == b"x" * 400_000 + DATA
     assert len(told) > 3
     assert told[0][0] == 0
-    assert all(before[1] == after[0] for before, after in zip(told, told[1:], strict=False))
+    assert all(before[1] == after[0] for before, after in pairwise(told))
     assert told[-1][1] > 400_000 + len(DATA) - 300_000
 
 

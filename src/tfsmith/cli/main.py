@@ -18,6 +18,7 @@ VERBS = MappingProxyType(
         "freeze": "turns variables into constants: one self-contained graph",
         "export": "writes a SavedModel with real variables, ready for serving",
         "thaw": "turns the constants of a frozen graph back into variables, to train it further",
+        "weights": "the weights alone: as a table, as safetensors or npz, renamed for other frameworks, compared",
         "demo": "the whole story on a small BERT made on the spot",
     }
 )

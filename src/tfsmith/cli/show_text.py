@@ -83,6 +83,8 @@ def _variable_rows(facts: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
         step = "" if checkpoint["step"] is None else f", step {checkpoint['step']}"
         count = len(checkpoint["files"])
         yield ("checkpoint", f"V{checkpoint['version']}{step}, {count} file{'s' * (count != 1)}, {human_bytes(size)}")
+        if checkpoint["missing"]:
+            yield ("missing", f"{', '.join(checkpoint['missing'])}: without it no value can be read")
 
 
 def _graph_rows(graph: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
@@ -136,7 +138,7 @@ def _likely(likely: Mapping[str, Any]) -> Iterable[Section]:
 
 def _variables(rows: Sequence[Mapping[str, Any]]) -> Section:
     table = [(row["name"], row["dtype"], _shape(row["shape"]), human_bytes(row["bytes"])) for row in rows]
-    notes = () if rows else ("there is no checkpoint beside the graph",)
+    notes = () if rows else ("there are none: no checkpoint, and no variables in the graph",)
     return Section("variables", table, ("name", "dtype", "shape", "size"), notes, right=frozenset({3}))
 
 

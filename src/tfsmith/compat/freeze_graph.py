@@ -40,6 +40,9 @@ def _parser() -> LineParser:
     )
     parser.add_argument("--variable_names_whitelist", default="", help="convert only these variables")
     parser.add_argument("--variable_names_denylist", default="", help="do not convert these variables")
+    parser.add_argument(
+        "--variable_names_blacklist", default="", dest="variable_names_denylist", help=argparse.SUPPRESS
+    )
     parser.add_argument("--input_meta_graph", default="", help="MetaGraphDef file (.meta), binary or text")
     parser.add_argument("--input_saved_model_dir", default="", help="folder of a SavedModel")
     parser.add_argument("--saved_model_tags", default="serve", help="tags of the SavedModel's meta graph")

@@ -100,7 +100,7 @@ class DataFiles:
             raise UnreadableFileError(what, path=path, remedy=remedy) from error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StoredTensor(TensorBase):
     """A tensor in a data file. Nothing but the index was read for it until its values are asked for."""
 
@@ -243,7 +243,7 @@ class StoredTensor(TensorBase):
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StoredSlices(SlicedTensor):
     """A partitioned variable in a checkpoint; it remembers how the file spelled its slices."""
 

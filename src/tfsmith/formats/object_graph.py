@@ -7,16 +7,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import ObjectGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.tensor import StringTensor
+from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
 from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import parse
 from tfsmith.wire.plan import WritePlan
 from tfsmith.wire.scan import BYTES, RawField, fields
 
-__all__ = ["plan_objects", "rename_tensors"]
+__all__ = ["plan_objects", "rename_tensors", "rename_tracked"]
 
 _NODES = 1  # of both graphs
 _CHILDREN, _DEPENDENCIES = 1, 15  # of SavedObject
@@ -61,6 +65,16 @@ def _with_children(node: Span, names: Mapping[str, str | None]) -> WritePlan:
             reference.local_name = name
             plan.add_field(field.number, reference.SerializeToString())
     return plan
+
+
+def rename_tracked(model: Model, names: Mapping[str, str | None]) -> Model:
+    """A model whose checkpoint says which object each tensor belongs to, when tensors were renamed or (None) dropped."""
+    tensor = model.variables.get(OBJECT_GRAPH_KEY)
+    if tensor is None or not names:
+        return model
+    data = rename_tensors(bytes(tensor.numpy().reshape(-1)[0]), names)
+    variables = {**model.variables, OBJECT_GRAPH_KEY: StringTensor(tensor.shape, [data])}
+    return replace(model, variables=variables, checkpoint=None)
 
 
 def rename_tensors(data: bytes, names: Mapping[str, str | None]) -> bytes:

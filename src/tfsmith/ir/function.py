@@ -56,6 +56,9 @@ class Function(Body):
         self.base = base
         self.op_def = ops
 
+    def __repr__(self) -> str:
+        return f"<Function {self.name!r}>"
+
     @property
     def title(self) -> str:
         """What to call it in messages."""

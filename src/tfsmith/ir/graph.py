@@ -55,6 +55,9 @@ class Graph(Body):
         self.raw = raw
         self.extras = extras
 
+    def __repr__(self) -> str:
+        return f"<Graph {len(self._nodes)} nodes, {len(self.library)} functions>"
+
     @property
     def title(self) -> str:
         """What to call it in messages."""

@@ -48,7 +48,7 @@ class SideFile:
     """Where it lies now; it is opened only to be copied."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Model:
     """A model: one or several meta graphs, and variables. It never changes; passes make new ones.
 
@@ -73,6 +73,10 @@ class Model:
     side_files: tuple[SideFile, ...] = ()
     raw: Span | None = None
     extras: tuple[Span, ...] = ()
+
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" {str(self.path)!r}"
+        return f"<Model {self.kind}{place}, {len(self.meta_graphs)} meta graphs, {len(self.variables)} variables>"
 
     @property
     def has_graph(self) -> bool:

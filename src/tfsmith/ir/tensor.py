@@ -69,6 +69,9 @@ class TensorBase:
 
     __slots__ = ()
 
+    def __repr__(self: Tensor) -> str:
+        return f"<{type(self).__name__} {self.dtype} {self.shape}>"
+
     @property
     def nbytes(self: Tensor) -> int:
         """The size of the values in bytes; no I/O."""
@@ -83,7 +86,7 @@ class TensorBase:
                 sink.write(part)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SpanTensor(TensorBase):
     """Values that lie in a file, one after the other, little-endian.
 
@@ -136,7 +139,7 @@ class SpanTensor(TensorBase):
         yield self.span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ArrayTensor(TensorBase):
     """Values in memory. Make it with `ArrayTensor.of(array)`."""
 
@@ -183,7 +186,7 @@ class ArrayTensor(TensorBase):
             yield flat[start : start + step].tobytes()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class FilledTensor(TensorBase):
     """A few values of which the last repeats to the end, as a TensorProto may say it. Empty `values` means zeros."""
 
@@ -231,7 +234,7 @@ class FilledTensor(TensorBase):
             raise LimitError(what, remedy="no real model has this; do not trust the file")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StringTensor(TensorBase):
     """Strings in memory."""
 
@@ -266,7 +269,7 @@ class StringTensor(TensorBase):
         yield from self.values
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class OpaqueTensor(TensorBase):
     """A resource, a variant, or a type newer than this release: it has a dtype and a shape, but no values for us."""
 
@@ -295,7 +298,7 @@ class Piece:
     tensor: Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class SlicedTensor(TensorBase):
     """A partitioned variable: put together only when its values are wanted.
 

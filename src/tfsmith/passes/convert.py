@@ -93,14 +93,15 @@ def convert_variables(graph: Graph, values: Mapping[str, Tensor], kept: Collecti
     result = graph.replace(
         nodes=tuple(nodes), library=graph.library.replace(functions) if library.made else graph.library
     )
-    return Conversion(result, sorted(work.dropped), work.rewritten)
+    return Conversion(result, sorted(work.dropped | library.dropped), work.rewritten)
 
 
 class _Work:
     """One body under conversion."""
 
-    def __init__(self, body: Body, changes: dict[str, Node], library: _Library) -> None:
+    def __init__(self, body: Body, changes: dict[str, Node], library: _Library, *, in_loop: bool = False) -> None:
         self._body = body
+        self._in_loop = in_loop
         self._library = library
         self.changes = changes
         self.added: list[Node] = []
@@ -127,7 +128,9 @@ class _Work:
         node = self.changes.get(use.node.name, use.node)
         op = use.node.op
         if op in CALLERS:
-            self.changes[node.name] = self._library.converted_call(node, use.input, value, self._body.title)
+            self.changes[node.name] = self._library.converted_call(
+                node, use.input, value, self._body.title, in_loop=self._in_loop
+            )
             return False
         if op in _HANDS_ON and use.input == 0:
             self.changes[node.name] = _with_type(node, _HANDS_ON[op], value.dtype)
@@ -141,7 +144,7 @@ class _Work:
             return False
         if is_ref:
             return self._convert_reference(use, node)
-        if op in _DROPPED and isinstance(self._body, Graph):
+        if op in _DROPPED and not self._in_loop:  # in a loop, the next turn would read what this one assigned
             self.dropped.add(node.name)
             return False
         raise UnsupportedError(
@@ -256,8 +259,9 @@ class _Library:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._known: dict[tuple[str, int, Value], str] = {}
+        self._known: dict[tuple[str, int, Value, bool], str] = {}
         self.made: dict[str, Function] = {}
+        self.dropped: set[str] = set()
 
     def _function(self, name: str, where: str) -> Function:
         found = self.made.get(name) or self._graph.library.get(name)
@@ -266,7 +270,7 @@ class _Library:
             raise UnsupportedError(what, where=where, remedy="the file is damaged")
         return found
 
-    def converted_call(self, node: Node, position: int, value: Value, title: str) -> Node:
+    def converted_call(self, node: Node, position: int, value: Value, title: str, *, in_loop: bool) -> Node:
         """The call with copies of its functions that take a tensor where they took a variable."""
         where = f"{title}, node {node.name!r}"
         first, types_attr, function_attrs = CALLERS[node.op]
@@ -276,24 +280,27 @@ class _Library:
         types = list(node.get(types_attr, ()))
         types[index] = value.dtype
         changes: dict[str, object] = {types_attr: tuple(types)}
+        in_loop = in_loop or node.op.endswith("While")
         for key in function_attrs:
             found = node.attrs[key]
             if found.kind == "func":
-                changes[key] = self._converted(found.value, index, value, where, is_body=key == "body")
+                changes[key] = self._converted(found.value, index, value, where, in_loop, is_body=key == "body")
             else:
-                changes[key] = tuple(self._converted(func, index, value, where) for func in found.value)
+                changes[key] = tuple(self._converted(func, index, value, where, in_loop) for func in found.value)
         for key in ("output_shapes", "_output_shapes"):  # a loop gives what it takes
             shapes = node.get(key)
             if node.op.endswith("While") and shapes:
                 changes[key] = (*shapes[:index], value.shape, *shapes[index + 1 :])
         return node.replace(attrs=changes)
 
-    def _converted(self, func: Func, index: int, value: Value, where: str, *, is_body: bool = False) -> Func:
-        key = (func.name, index, value)
+    def _converted(
+        self, func: Func, index: int, value: Value, where: str, in_loop: bool, *, is_body: bool = False
+    ) -> Func:
+        key = (func.name, index, value, in_loop)
         if key not in self._known:
             name = self._fresh(func.name)
             self._known[key] = name
-            self.made[name] = self._convert(self._function(func.name, where), name, index, value, is_body)
+            self.made[name] = self._convert(self._function(func.name, where), name, index, value, in_loop, is_body)
         return Func(self._known[key], func.attrs)
 
     def _fresh(self, name: str) -> str:
@@ -303,27 +310,34 @@ class _Library:
             number += 1
         return f"{base}_frozen_{number}"
 
-    def _convert(self, function: Function, name: str, index: int, value: Value, is_body: bool) -> Function:
+    def _convert(
+        self, function: Function, name: str, index: int, value: Value, in_loop: bool, is_body: bool
+    ) -> Function:
         parts = function.part.value
-        work = _Work(function, {}, self)
+        work = _Work(function, {}, self, in_loop=in_loop)
         work.follow({function.args[index]: value}, set())
-        nodes = [work.changes.get(node.name, node) for node in function]
+        self.dropped |= work.dropped
+        nodes = [work.changes.get(node.name, node) for node in function if node.name not in work.dropped]
+        nodes = [_without_controls(node, work.dropped) for node in nodes]
+        control_ret = {key: node for key, node in parts.control_ret.items() if node not in work.dropped}
         nodes = [*rename_outputs(nodes, work.renamed_outputs), *work.added]
         ret = {key: rename_output(text, work.renamed_outputs) for key, text in parts.ret.items()}
         arg_attrs = {number: attrs for number, attrs in parts.arg_attrs.items() if number != index}
         attrs = {key: found for key, found in parts.attrs.items() if key != "_input_shapes"}
         made = FunctionParts(
-            _retyped(parts.signature, name, index, value, is_body),
+            _retyped(parts.signature, name, index, value, is_body, tuple(control_ret)),
             tuple(nodes),
             ret,
-            parts.control_ret,
+            control_ret,
             attrs,
             arg_attrs,
         )
         return Function(name, Part.of(made), function.op_def)
 
 
-def _retyped(signature: OpDef, name: str, index: int, value: Value, is_body: bool) -> OpDef:
+def _retyped(
+    signature: OpDef, name: str, index: int, value: Value, is_body: bool, control_outputs: tuple[str, ...]
+) -> OpDef:
     def retype(args: tuple[ArgDef, ...]) -> tuple[ArgDef, ...]:
         return (*args[:index], ArgDef(args[index].name, value.dtype), *args[index + 1 :])
 
@@ -332,7 +346,7 @@ def _retyped(signature: OpDef, name: str, index: int, value: Value, is_body: boo
         retype(signature.inputs),
         retype(signature.outputs) if is_body else signature.outputs,
         signature.attrs,
-        signature.control_outputs,
+        control_outputs,
         signature.is_stateful,
         signature.is_commutative,
         signature.is_aggregate,

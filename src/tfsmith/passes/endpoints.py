@@ -26,7 +26,7 @@ _NO_ANSWER = frozenset(
 _NO_ANSWER_PREFIX = ("Apply", "ResourceApply", "SparseApply", "Scatter", "ResourceScatter", "Queue", "WriteS")
 _SUMMARY = re.compile(r"(Scalar|Histogram|Image|Tensor|Merge|Audio)Summary")
 _TRAINING_SCOPE = re.compile(
-    r"(^|/)(gradients?|save|save_\d+|init|train(ing)?_op|Adam|GradientDescent|report_unini)(/|$)"
+    r"(^|/)(gradients?|save|save_\d+|init|train(ing)?_op|Adam|GradientDescent|report_unini)(/|$)|(^|/)switch_[tf]$"
 )
 _OUTPUT_NAME = re.compile(
     r"(^|/|_)(outputs?|predictions?|predict|probabilities|probs?|logits|scores?|softmax|detections?\w*|num_detections|"

@@ -120,6 +120,11 @@ def freeze(model: Model, options: FreezeOptions) -> Frozen:
     if conversion.dropped:
         remedy = "the value in the checkpoint is used; if that is wrong, export the inference graph"
         notes.append(Note("assignments to variables were dropped", tuple(conversion.dropped), remedy))
+    if not keys and not any(node.op in VARIABLE_OPS for node in graph):
+        names = tuple(endpoint.node for endpoint in outputs.values())
+        notes.append(
+            Note("the outputs need no variables", names, "if the graph was frozen before, there is nothing to do")
+        )
     notes += find_training(graph)
     notes += _tables(graph, options)
     frozen = _model(model, graph, outputs, options)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Literal
 
 from tfsmith.errors import UnsupportedError
 from tfsmith.ir.body import Body
@@ -12,21 +13,20 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection as GraphCollection
 from tfsmith.ir.metagraph import MetaGraph, Saver
 from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.part import Part
 from tfsmith.ir.tensor import StringTensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
 from tfsmith.passes.saver_ops import SavedVariable, add_saver
 from tfsmith.passes.variables import VARIABLE_OPS, find_source, restore_sources
 
-__all__ = ["has_saver", "rename_in_saver", "replace_saver", "saved_variables"]
+__all__ = ["has_saver", "new_saver", "remove_saver", "rename_in_saver", "saved_variables"]
 
 _CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 # Ops that name tensors of a checkpoint; the names are always their second input.
 _NAMING = frozenset({"SaveV2", "RestoreV2", "Save", "SaveSlices", "Restore", "RestoreSlice"})
 _OF_SAVERS = _NAMING | _CALLS | {"NoOp", "Identity", "Const", "Assign", "AssignVariableOp", "Placeholder", "Pack"}
 _OF_SAVERS |= {"PlaceholderWithDefault", "MergeV2Checkpoints", "ShardedFilename", "StringJoin", "Reshape"}
-_VARIABLE_COLLECTIONS = ("variables", "trainable_variables", "model_variables", "moving_average_variables")
 
 
 def has_saver(meta: MetaGraph) -> bool:
@@ -103,60 +103,54 @@ def _names_of(body: Body, node: Node) -> Node:
     return const
 
 
-def replace_saver(
+def new_saver(
     meta: MetaGraph, graph: Graph, variables: Sequence[SavedVariable], *, dropped: Collection[str] = ()
 ) -> MetaGraph:
     """The meta graph around another graph, with a new saver of these variables in place of its own.
 
     Args:
-        meta: What the saver and everything else is taken from.
-        graph: The graph; it still has the old saver's nodes, as far as nobody pruned them.
+        meta: What everything else is taken from.
+        graph: The graph, without the old saver (see `remove_saver`).
         variables: What to save and restore.
         dropped: Nodes of variables that are no longer saved; collections forget them.
 
     Raises:
         UnsupportedError: The old saver also restores what is no variable (tables), which a new one could not.
     """
-    _refuse_others(meta, variables, dropped)
-    old = meta.saver
-    graph = _without_saver(graph, old)
-    saver = None
+    _refuse_others(meta)
+    old, saver = meta.saver, None
     if variables:
-        sharded = old is None or old.sharded or not old.filename_tensor_name
-        graph, saver = add_saver(graph, variables, sharded=sharded)
+        graph, saver = add_saver(graph, variables, sharded=old is None or old.sharded)
         if old is not None and old.max_to_keep:
             hours = old.keep_checkpoint_every_n_hours
             saver = replace(saver, max_to_keep=old.max_to_keep, keep_checkpoint_every_n_hours=hours)
     changed = replace(meta.replace_graph(graph), saver_part=Part.of(saver))
-    collections = _collections(meta, graph, dropped)
+    collections = _collections(meta, graph, frozenset(dropped))
     return changed if collections is None else replace(changed, collections_part=Part.of(collections))
 
 
-def _refuse_others(meta: MetaGraph, variables: Sequence[SavedVariable], dropped: Collection[str]) -> None:
-    sources = restore_sources(meta)
-    known = {variable.key for variable in variables} | {source.key for source in sources.values()}
-    gone = {sources[name].key for name in dropped if name in sources}
+def _refuse_others(meta: MetaGraph) -> None:
+    known = {source.key for source in restore_sources(meta).values()} | {OBJECT_GRAPH_KEY}
     for body, node in _naming_nodes(meta):
         if not node.op.startswith("Restore"):
             continue
         for value in _names_of(body, node).get("value").numpy().reshape(-1).tolist():
             name = value.decode("utf-8", "replace")
-            if name not in known and name not in gone and name != OBJECT_GRAPH_KEY:
+            if name not in known:
                 what = f"the saver also restores {name!r}, which is no variable (a table?)"
                 remedy = "a new saver could not; convert the checkpoint alone (--as checkpoint), or only rename"
                 raise UnsupportedError(what, where=f"node {node.name!r}", remedy=remedy)
 
 
-def _without_saver(graph: Graph, saver: Saver | None) -> Graph:
+def remove_saver(graph: Graph, saver: Saver | None) -> Graph:
     """The graph without the nodes that only the saver needs."""
     roots = _roots(graph, saver)
     if saver is None or not roots:
         return graph
     scope = saver.restore_op_name.rpartition("/")[0]
-    needed = graph.ancestors(roots)
     own = {
         name
-        for name in needed
+        for name in graph.ancestors(roots)
         if (name.startswith(f"{scope}/") if scope else graph[name].op in _OF_SAVERS) or name in roots
     }
     kept = graph.ancestors(node.name for node in graph if node.name not in own)
@@ -164,19 +158,39 @@ def _without_saver(graph: Graph, saver: Saver | None) -> Graph:
 
 
 def _collections(meta: MetaGraph, graph: Graph, dropped: Collection[str]) -> dict[str, GraphCollection] | None:
-    """The collections without variables that are not saved any more and without savers; None if nothing changes."""
-    kept = dict(meta.collections)
-    changed = kept.pop("savers", None) is not None
-    gone = {f"{name}:0" for name in dropped}
+    """The collections without savers and without what names nodes that are gone; None if nothing changes."""
+    before = meta.graph.by_name
+    kept: dict[str, GraphCollection] = {}
     for key, found in meta.collections.items():
-        if key in kept and found.kind == "bytes" and (key in _VARIABLE_COLLECTIONS or found.messages):
-            pairs = list(zip(found.values, found.messages, strict=False))
-            left = [pair for pair in pairs if pair[1].get("variable_name") not in gone]
-            if len(left) < len(pairs):
-                kept[key] = GraphCollection("bytes", tuple(value for value, _ in left))
-        elif key in kept and found.kind == "node":
-            names = tuple(name for name in found.values if graph.resolve(name).node in graph)
-            if len(names) < len(found.values):
-                kept[key] = GraphCollection("node", names)
-        changed |= key in kept and kept[key] is not found
-    return {key: found for key, found in kept.items() if found.values} if changed else None
+        if key == "savers":
+            continue
+        kept[key] = found
+        if found.kind == "bytes" and found.messages:
+            pairs = zip(found.values, found.messages, strict=True)
+            left = [value for value, message in pairs if _is_whole(message, before, graph, dropped)]
+            kind: Literal["bytes", "node"] = "bytes"
+        elif found.kind == "node":
+            left = [name for name in found.values if (node := parse_input(name).node) in graph or node not in before]
+            kind = "node"
+        else:
+            continue
+        if len(left) < len(found.values):
+            kept[key] = GraphCollection(kind, tuple(left))
+    kept = {key: found for key, found in kept.items() if found.values or found is meta.collections[key]}
+    return (
+        None
+        if kept.keys() == meta.collections.keys() and all(kept[key] is meta.collections[key] for key in kept)
+        else kept
+    )
+
+
+def _is_whole(message: object, before: Container[str], graph: Graph, dropped: Container[str]) -> bool:
+    """Whether a message (a VariableDef, a context of control flow) names only nodes that are still there."""
+    if isinstance(message, str):
+        node = parse_input(message).node
+        return node not in dropped and (node in graph or node not in before)
+    if isinstance(message, Mapping):
+        return all(_is_whole(value, before, graph, dropped) for value in message.values())
+    if isinstance(message, (list, tuple)):
+        return all(_is_whole(value, before, graph, dropped) for value in message)
+    return True

@@ -52,7 +52,7 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
             if len(old.dims) != len(shape.dims):
                 what = f"the input has {len(old.dims)} dimensions {old}, not {len(shape.dims)}"
                 raise UsageError(what, where=f"node {node.name!r}", remedy="pass a shape with as many dimensions")
-            if old.dims and old.dims[0] > 1 and old.dims[0] != shape.dims[0]:
+            if old.dims and old.dims[0] >= 1 and old.dims[0] != shape.dims[0]:
                 baked.add(old.dims[0])
         changes[node.name] = node.replace(attrs={"shape": shape, "_output_shapes": None})
     for node in graph:

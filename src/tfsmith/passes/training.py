@@ -27,7 +27,7 @@ class Note:
 
     def __str__(self) -> str:
         shown = ", ".join(self.nodes[:3]) + (f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else "")
-        return f"{self.what}: {shown}; {self.remedy}"
+        return f"{self.what}: {shown}; {self.remedy}" if shown else f"{self.what}; {self.remedy}"
 
 
 def find_training(graph: Graph) -> list[Note]:

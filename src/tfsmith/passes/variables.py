@@ -208,7 +208,7 @@ def find_value(
     tensor = model.variables[source.key]
     if source.extents:
         tensor = slice_tensor(tensor, source.extents, f"variable {node.name!r}")
-    _check(node, tensor, source.key)
+    _check(model, node, tensor, source.key)
     return source.key, tensor
 
 
@@ -259,13 +259,14 @@ def _missing(model: Model, node: Node, key: str, where: str) -> NotFoundInModelE
     return NotFoundInModelError(what, path=path, where=where or None, remedy=remedy)
 
 
-def _check(node: Node, tensor: Tensor, key: str) -> None:
+def _check(model: Model, node: Node, tensor: Tensor, key: str) -> None:
     kind, shape = node.get("dtype"), node.get("shape")
     where = f"variable {node.name!r}"
-    remedy = "the checkpoint belongs to another model or another version of it"
+    path = model.checkpoint.prefix if model.checkpoint else model.path
+    remedy = "pass the checkpoint that belongs to this graph"
     if isinstance(kind, DType) and kind.base != tensor.dtype.base:
         what = f"the graph says {kind}, but {key!r} in the checkpoint is {tensor.dtype}"
-        raise InvalidModelError(what, where=where, remedy=remedy)
+        raise InvalidModelError(what, path=path, where=where, remedy=remedy)
     if not isinstance(shape, Shape) or shape.dims is None or tensor.shape.dims is None:
         return
     fits = len(shape.dims) == len(tensor.shape.dims) and all(
@@ -273,4 +274,4 @@ def _check(node: Node, tensor: Tensor, key: str) -> None:
     )
     if not fits:
         what = f"the graph says {shape}, but {key!r} in the checkpoint is {tensor.shape}"
-        raise InvalidModelError(what, where=where, remedy=remedy)
+        raise InvalidModelError(what, path=path, where=where, remedy=remedy)

@@ -7,15 +7,14 @@ from math import isfinite
 from typing import Any
 
 from tfsmith.ir.attr import Attr, Func
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.metagraph import Collection
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node, parse_input
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.signature import Signature, TensorInfo
-from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY, is_optimizer_slot
-from tfsmith.view.summary import Totals, summarize
+from tfsmith.view.summary import VARIABLE_OPS, Totals, summarize
 
 __all__ = [
     "summary_facts",
@@ -46,11 +45,13 @@ def summary_facts(model: Model) -> dict[str, Any]:
     if model.checkpoint is not None:
         found = model.checkpoint
         files = [{"name": path.name, "bytes": path.stat().st_size} for path in found.files]
+        missing = [path.name for path in getattr(model.variables, "shards", ()) if not path.exists()]
         facts["checkpoint"] = {
             "prefix": str(found.prefix),
             "version": found.version,
             "step": found.step,
             "files": files,
+            "missing": missing,
         }
     if not model.has_graph:
         return facts
@@ -104,19 +105,33 @@ def _tensor_info(info: TensorInfo) -> dict[str, Any]:
     return facts
 
 
-def variable_facts(variables: Mapping[str, Tensor]) -> list[dict[str, Any]]:
-    """Every tensor of a checkpoint, by name; no values are read."""
+def variable_facts(model: Model) -> list[dict[str, Any]]:
+    """Every tensor of the checkpoint, by name; without one, every variable of the graph. No values are read."""
+    found = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
+    if found or not model.has_graph:
+        rows = [(name, tensor.dtype, tensor.shape) for name, tensor in found.items()]
+    else:
+        nodes = [node for node in model.graph if node.op in VARIABLE_OPS]
+        rows = [(node.name, *_declared(node)) for node in nodes]
     return [
         {
             "name": name,
-            "dtype": tensor.dtype.name,
-            "shape": shape_facts(tensor.shape),
-            "bytes": tensor.nbytes,
+            "dtype": kind.name,
+            "shape": shape_facts(shape),
+            "bytes": found[name].nbytes if name in found else (shape.elements or 0) * kind.itemsize,
             "optimizer_slot": is_optimizer_slot(name),
         }
-        for name, tensor in sorted(variables.items())
-        if name != OBJECT_GRAPH_KEY
+        for name, kind, shape in sorted(rows, key=lambda row: row[0])
     ]
+
+
+def _declared(node: Node) -> tuple[DType, Shape]:
+    """What a variable's node says of its value; a damaged file may say anything."""
+    kind, shape = node.get("dtype"), node.get("shape")
+    return (
+        kind if isinstance(kind, DType) else dtype_named("invalid"),
+        shape if isinstance(shape, Shape) else UNKNOWN,
+    )
 
 
 def op_facts(model: Model) -> dict[str, int]:

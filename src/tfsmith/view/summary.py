@@ -94,7 +94,7 @@ def summarize(model: Model) -> Summary:
         function_nodes=len(bodies),
         ops=count_ops((*graph.nodes, *bodies)),
         custom_ops=graph.custom_ops(),
-        assets=tuple(asset.filename for asset in model.meta.assets),
+        assets=_assets(model),
         frozen=not variable_nodes,
     )
 
@@ -105,6 +105,14 @@ def _title(model: Model, *, frozen: bool) -> str:
     if model.kind == "metagraph":
         return "MetaGraph (.meta) with its checkpoint" if model.variables else "MetaGraph (.meta)"
     return "frozen graph (GraphDef)" if frozen else "graph (GraphDef) without its variables' values"
+
+
+def _assets(model: Model) -> tuple[str, ...]:
+    """The asset files: of the meta graph, or as early TF1 kept them, in a collection."""
+    if model.meta.assets:
+        return tuple(asset.filename for asset in model.meta.assets)
+    kept = model.collections.get("saved_model_assets")
+    return tuple(str(message.get("filename", "")) for message in (kept.messages if kept is not None else ()))
 
 
 def _total(tensors: Iterable[Tensor]) -> Totals:

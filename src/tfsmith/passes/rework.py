@@ -1,0 +1,260 @@
+"""What `tfsmith convert` may change on the way: variables left out, renamed or made small, signatures, tags."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.ir.cast import cast_tensor
+from tfsmith.ir.dtype import DType, dtype_named
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import Collection, MetaGraph, ObjectGraph
+from tfsmith.ir.model import Model, format_tags
+from tfsmith.ir.part import Part
+from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY, training_names
+from tfsmith.passes.cast_weights import cast_constants, cast_variables, is_wide
+from tfsmith.passes.edit_signatures import SignatureEdits, edit_signatures
+from tfsmith.passes.interface import INIT_COLLECTIONS, INIT_SIGNATURE, init_nodes
+from tfsmith.passes.prune import prune_library
+from tfsmith.passes.rename import matching, new_names
+from tfsmith.passes.resave import has_saver, new_saver, remove_saver, rename_in_saver, saved_variables
+from tfsmith.passes.saver_ops import SavedVariable
+from tfsmith.passes.slim import drop_nodes, keys_for_training, updates, variables_for_training
+from tfsmith.passes.training import Note
+
+__all__ = ["ConvertOptions", "Converted", "rework"]
+
+_LEAST = 16
+"""Constants with fewer elements stay as they are: an epsilon of 1e-12 is 0 as float16."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """What converting may change.
+
+    Attributes:
+        inference_only: Whether to leave out what only training needs.
+        drop: Globs of tensors of the checkpoint to leave out.
+        rename: Old and new names of tensors of the checkpoint; `re:PATTERN` and a replacement.
+        dtype: The type to store weights as: "float16" or "bfloat16".
+        only: Globs of the weights to change the type of; all by default.
+        saturate: Whether values that are too large for the type are clipped; else they are an error.
+        signatures: What to do to the signatures.
+        tags: The new tag set.
+    """
+
+    inference_only: bool = False
+    drop: tuple[str, ...] = ()
+    rename: tuple[tuple[str, str], ...] = ()
+    dtype: str | None = None
+    only: tuple[str, ...] = ()
+    saturate: bool = False
+    signatures: SignatureEdits = field(default_factory=SignatureEdits)
+    tags: tuple[str, ...] = ()
+
+    @property
+    def changes_variables(self) -> bool:
+        """Whether the saver must be made anew."""
+        return self.inference_only or bool(self.drop) or self.dtype is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """What came out.
+
+    Attributes:
+        model: The model.
+        names: For each tensor of the checkpoint that has another name now, that name; None for those left out.
+        cast: The weights that have another type now.
+        notes: What the user should know.
+    """
+
+    model: Model
+    names: Mapping[str, str | None]
+    cast: tuple[str, ...]
+    notes: tuple[Note, ...]
+
+
+def rework(model: Model, options: ConvertOptions) -> Converted:
+    """Does all that the options ask for. Reads no value.
+
+    Names and globs are those of the model as it is: what is left out is chosen first, then types, then new names.
+
+    Raises:
+        NotFoundInModelError: A name or glob fits nothing.
+        UsageError: Something is asked for that cannot be.
+        UnsupportedError: The graph uses a variable in a way that the change does not allow.
+    """
+    _check(model, options)
+    names: dict[str, str | None] = {}
+    cast: frozenset[str] = frozenset()
+    notes: list[Note] = []
+    if options.changes_variables:
+        work = _Variables(model, options)
+        model, cast, notes = work.model, work.cast, work.notes
+        names |= dict.fromkeys(work.dropped)
+    if options.rename:
+        renamed = new_names(model.variables.keys(), options.rename)
+        model = _renamed(model, renamed)
+        names |= renamed
+    if options.signatures:
+        meta, told = edit_signatures(model, options.signatures)
+        model = _with_meta(model, meta)
+        notes += told
+    if options.tags:
+        info = replace(model.meta.info, tags=options.tags)
+        model = _with_meta(model, replace(model.meta, info_part=Part.of(info), raw=None))
+    return Converted(model, names, tuple(sorted(cast)), tuple(notes))
+
+
+def _check(model: Model, options: ConvertOptions) -> None:
+    graph_edits = bool(options.signatures) or bool(options.tags)
+    if graph_edits and not model.has_graph:
+        raise model.no_graph()
+    if (options.drop or options.rename) and not model.variables:
+        remedy = "pass its checkpoint (--checkpoint)" if model.has_graph else "pass a checkpoint"
+        raise UsageError("there are no variables here to rename or drop", path=model.path, remedy=remedy)
+    if (options.only or options.saturate) and options.dtype is None:
+        raise UsageError("--only and --saturate go with --dtype", remedy="say which (--dtype float16)")
+    if len(model.meta_graphs) > 1 and (graph_edits or options.changes_variables or options.rename):
+        sets = " and ".join(format_tags(meta.tags) for meta in model.meta_graphs)
+        what = f"the model has {len(model.meta_graphs)} meta graphs, so it is not clear which one to change"
+        raise UsageError(what, path=model.path, remedy=f"choose one (--tag-set), and only it is written: {sets}")
+
+
+def _with_meta(model: Model, meta: MetaGraph) -> Model:
+    metas = (*model.meta_graphs[: model.selected], meta, *model.meta_graphs[model.selected + 1 :])
+    return replace(model, meta_graphs=metas, raw=None)
+
+
+def _renamed(model: Model, names: Mapping[str, str]) -> Model:
+    """The model with other names in checkpoint and saver; a graph without a saver, which went by names, gets one."""
+    if not names:
+        return model
+    if model.has_graph:
+        meta = model.meta if has_saver(model.meta) else _with_saver(model)
+        model = _with_meta(model, rename_in_saver(meta, names))
+    variables = {names.get(name, name): tensor for name, tensor in model.variables.items()}
+    return replace(model, variables=variables, checkpoint=None)
+
+
+def _with_saver(model: Model) -> MetaGraph:
+    variables = saved_variables(model)
+    return new_saver(model.meta, remove_saver(model.graph, model.meta.saver), variables)
+
+
+class _Variables:
+    """Leaves out variables and changes their types; gives the graph a saver of what is there now."""
+
+    def __init__(self, model: Model, options: ConvertOptions) -> None:
+        self._options = options
+        self.notes: list[Note] = []
+        self.dropped: frozenset[str] = frozenset()
+        self.cast: frozenset[str] = frozenset()
+        self.model = self._without_graph(model) if not model.has_graph else self._with_graph(model)
+
+    def _without_graph(self, model: Model) -> Model:
+        names, options = model.variables, self._options
+        dropped = training_names(names.keys()) if options.inference_only else frozenset()
+        self.dropped = frozenset(dropped) | matching(names.keys(), options.drop)
+        return self._stored(model)
+
+    def _with_graph(self, model: Model) -> Model:
+        options, before = self._options, model
+        if model.meta.objects is not None:
+            model = _without_objects(model)
+            what = "the Python objects of TensorFlow 2 are left out, because they name the variables as they were"
+            self.notes.append(Note(what, (), "its signatures stay, and tf.saved_model.load gives these"))
+        graph, variables = remove_saver(model.graph, model.meta.saver), saved_variables(model)
+        gone: list[SavedVariable] = []
+        if options.inference_only:
+            gone = variables_for_training(model, graph, variables)
+            graph = drop_nodes(graph, [*(variable.node.name for variable in gone), *updates(graph)])
+            self.dropped = keys_for_training(model, variables, gone)
+        self.dropped |= matching(model.variables.keys(), options.drop) | {OBJECT_GRAPH_KEY} & set(model.variables)
+        if options.dtype is not None:
+            graph = self._cast_graph(model, graph, variables)
+        left = [
+            SavedVariable(graph[found.node.name], found.key, found.extents)
+            for found in variables
+            if found.key not in self.dropped and found.node.name in graph
+        ]
+        lost = {found.node.name for found in variables} - {found.node.name for found in left}
+        graph = prune_library(graph) if before.meta.objects is not None else graph
+        meta = new_saver(model.meta, graph, left, dropped=lost)
+        return self._stored(_with_meta(model, meta))
+
+    def _stored(self, model: Model) -> Model:
+        """The model with the tensors that are left, some to be cast when they are written."""
+        left = {name: tensor for name, tensor in model.variables.items() if name not in self.dropped}
+        dtype = self._options.dtype
+        if dtype is not None:
+            if not model.has_graph:
+                self.cast = self._chosen(model, [name for name, tensor in left.items() if is_wide(tensor.dtype)])
+            left = {name: self._small(name, tensor, dtype_named(dtype)) for name, tensor in left.items()}
+        if left.keys() == model.variables.keys() and not self.cast:
+            return model
+        return replace(model, variables=left, checkpoint=None)
+
+    def _small(self, name: str, tensor: Tensor, dtype: DType) -> Tensor:
+        if name not in self.cast:
+            return tensor
+        return cast_tensor(tensor, dtype, f"tensor {name!r}", saturate=self._options.saturate)
+
+    def _cast_graph(self, model: Model, graph: Graph, variables: Sequence[SavedVariable]) -> Graph:
+        """The graph with casts behind what is made small: variables, or in a frozen graph constants."""
+        dtype = dtype_named(str(self._options.dtype))
+        wide = {name for name, tensor in model.variables.items() if is_wide(tensor.dtype) and name not in self.dropped}
+        constants = {} if wide and not self._options.only else _constants(graph)
+        chosen = self._chosen(model, [*wide, *constants])
+        nodes = [found.node.name for found in variables if found.key in chosen and found.node.name in graph]
+        graph = cast_variables(graph, nodes, dtype) if nodes else graph
+        small = [name for name in chosen if name in constants and (self._options.only or constants[name] >= _LEAST)]
+        if small:
+            graph = cast_constants(graph, small, dtype, saturate=self._options.saturate)
+        self.cast = frozenset(chosen & wide) | frozenset(small)
+        if not self.cast:
+            raise self._nothing(model)
+        return graph
+
+    def _chosen(self, model: Model, names: Sequence[str]) -> frozenset[str]:
+        if not names:
+            raise self._nothing(model)
+        return matching(names, self._options.only) if self._options.only else frozenset(names)
+
+    def _nothing(self, model: Model) -> NotFoundInModelError:
+        what = f"there is no weight of float32 or float64 to store as {self._options.dtype}"
+        remedy = "if the graph's variables lie in a checkpoint, pass it (--checkpoint)"
+        return NotFoundInModelError(what, path=model.path, remedy=remedy)
+
+
+def _constants(graph: Graph) -> dict[str, int]:
+    """The floating constants of graph and functions, with their sizes; those of functions as "function/constant"."""
+    bodies = [("", graph.nodes), *((f"{name}/", function.nodes) for name, function in graph.library.items())]
+    found: dict[str, int] = {}
+    for prefix, nodes in bodies:
+        for node in nodes:
+            value = node.get("value") if node.op == "Const" else None
+            if value is not None and is_wide(value.dtype):
+                found[prefix + node.name] = value.shape.elements or 0
+    return found
+
+
+def _without_objects(model: Model) -> Model:
+    """A model as TF1 would have saved it: what fills its tables is in a collection, not a signature."""
+    meta = model.meta
+    signatures = {key: found for key, found in meta.signatures.items() if key != INIT_SIGNATURE}
+    collections = dict(meta.collections)
+    init = init_nodes(meta)
+    if init and not any(key in collections for key in INIT_COLLECTIONS):
+        collections[INIT_COLLECTIONS[0]] = Collection("node", tuple(init))
+    changed = replace(
+        meta,
+        objects_part=Part[ObjectGraph | None].of(None),
+        signatures_part=Part.of(signatures),
+        collections_part=Part.of(collections),
+        raw=None,
+    )
+    return _with_meta(model, changed)

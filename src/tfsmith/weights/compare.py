@@ -1,0 +1,125 @@
+"""Compares two sets of weights: names, shapes, values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor_ops import read_pieces, verify_tensor
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Comparison", "Verdict", "compare_weights"]
+
+Verdict = Literal["same", "close", "differs", "shape", "dtype", "only in first", "only in second"]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """How a weight of one set compares to the one of the same name in another.
+
+    Attributes:
+        name: The name.
+        verdict: "same" is bit for bit; "close" is within the tolerance; "differs" is not; "dtype" is the same values,
+            or within the tolerance, in another type; "shape" is not comparable.
+        first: The first one, None if it is not there.
+        second: The second one, None if it is not there.
+        max_difference: The largest difference of two values; None where there is nothing to subtract.
+        unequal: How many values differ; a NaN equals a NaN.
+    """
+
+    name: str
+    verdict: Verdict
+    first: Tensor | None = None
+    second: Tensor | None = None
+    max_difference: float | None = None
+    unequal: int | None = None
+
+    def is_equal(self, *, any_dtype: bool = False) -> bool:
+        """Whether the two count as equal."""
+        return self.verdict in ("same", "close") or (any_dtype and self.verdict == "dtype")
+
+
+def compare_weights(
+    first: Mapping[str, Tensor], second: Mapping[str, Tensor], *, tolerance: float = 0.0
+) -> Iterator[Comparison]:
+    """Compares weight by weight, by name. Reads both in pieces: memory does not grow with them.
+
+    Args:
+        first: Some weights.
+        second: Others.
+        tolerance: How far values may differ and still be close.
+
+    Raises:
+        ChecksumError: Values are not what was written.
+    """
+    for name in sorted({*first, *second}):
+        one, other = first.get(name), second.get(name)
+        if one is None or other is None:
+            verdict: Verdict = "only in second" if one is None else "only in first"
+            yield Comparison(name, verdict, one, other)
+        elif one.shape != other.shape:
+            yield Comparison(name, "shape", one, other)
+        else:
+            yield _compare(name, one, other, tolerance)
+
+
+def _compare(name: str, one: Tensor, other: Tensor, tolerance: float) -> Comparison:
+    """Two tensors of one shape."""
+    same_dtype = one.dtype.base == other.dtype.base
+    if not one.dtype.itemsize or not other.dtype.itemsize:
+        return _compare_strings(name, one, other)
+    verify_tensor(one)
+    verify_tensor(other)
+    largest, unequal, exact = 0.0, 0, True
+    for left, right in _pairs(one, other):
+        if left.dtype == right.dtype and left.tobytes() == right.tobytes():
+            continue
+        exact = False
+        most, count = _difference(left, right)
+        largest, unequal = max(largest, most), unequal + count
+    verdict: Verdict = "same" if exact and same_dtype else "close" if largest <= tolerance else "differs"
+    if verdict == "close" and not same_dtype:
+        verdict = "dtype"
+    elif verdict == "close" and not tolerance and one.dtype.base.name != "bool":
+        verdict = "differs"  # such as a zero that lost its sign: equal as numbers, but not bit for bit
+    return Comparison(name, verdict, one, other, largest, unequal)
+
+
+def _compare_strings(name: str, one: Tensor, other: Tensor) -> Comparison:
+    if one.dtype.base != other.dtype.base or one.dtype.base.name != "string":
+        return Comparison(name, "differs", one, other)
+    unequal = int((one.numpy() != other.numpy()).sum())
+    return Comparison(name, "differs" if unequal else "same", one, other, None, unequal)
+
+
+def _pairs(one: Tensor, other: Tensor) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
+    """The values of both, in pieces of the same length."""
+    lefts, rights = read_pieces(one), read_pieces(other)
+    left, right = next(lefts, None), next(rights, None)
+    while left is not None and right is not None:
+        count = min(left.size, right.size)
+        yield left[:count], right[:count]
+        left, right = left[count:], right[count:]
+        left = left if left.size else next(lefts, None)
+        right = right if right.size else next(rights, None)
+
+
+def _difference(left: NDArray[Any], right: NDArray[Any]) -> tuple[float, int]:
+    """The largest difference, infinite where only one is a NaN or an infinity; and how many values are not equal."""
+    import numpy
+
+    complex_ones = "c" in (left.dtype.kind, right.dtype.kind)
+    unequal = left != right
+    wide = numpy.complex128 if complex_ones else numpy.float64
+    a, b = left.astype(wide), right.astype(wide)
+    unequal &= ~(numpy.isnan(a) & numpy.isnan(b))
+    if not unequal.any():
+        return 0.0, 0
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        gaps = numpy.abs(a[unequal] - b[unequal])
+    gaps[~numpy.isfinite(gaps)] = numpy.inf
+    return float(gaps.max()), int(unequal.sum())

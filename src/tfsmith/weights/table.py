@@ -1,0 +1,146 @@
+"""The table of weights: names, types and sizes, statistics of values on request, totals per scope."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tfsmith.ir.dtype import DType
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor_ops import read_pieces, verify_tensor
+
+__all__ = ["Stats", "WeightRow", "ScopeRow", "Sort", "weight_rows", "scope_rows", "measure", "plain_number"]
+
+Sort = Literal["name", "bytes", "dtype", "shape", "file"]
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What the values of a tensor are like. The least, largest and mean value are of those that are numbers at all.
+
+    Attributes:
+        min: The least value; None if there is none.
+        max: The largest.
+        mean: The mean, computed in float64.
+        nan: How many are not a number.
+        inf: How many are infinite.
+    """
+
+    min: float | int | None
+    max: float | int | None
+    mean: float | None
+    nan: int = 0
+    inf: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WeightRow:
+    """A weight, as the table shows it; `stats` is None where nobody asked, or the values are no numbers."""
+
+    name: str
+    dtype: DType
+    shape: Shape
+    bytes: int
+    stats: Stats | None = None
+
+    @property
+    def parameters(self) -> int:
+        """How many elements."""
+        return self.shape.elements or 0
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRow:
+    """The totals of a scope."""
+
+    name: str
+    count: int
+    parameters: int
+    bytes: int
+
+
+def weight_rows(weights: Mapping[str, Tensor], *, stats: bool = False, sort: Sort = "name") -> list[WeightRow]:
+    """A row for each weight. Reads values only for the statistics, in pieces: memory does not grow with them."""
+    rows = [
+        WeightRow(name, tensor.dtype.base, tensor.shape, tensor.nbytes, measure(tensor) if stats else None)
+        for name, tensor in weights.items()
+    ]
+    if sort == "name":
+        rows.sort(key=lambda row: row.name)
+    elif sort == "bytes":
+        rows.sort(key=lambda row: (-row.bytes, row.name))
+    elif sort == "dtype":
+        rows.sort(key=lambda row: (row.dtype.name, row.name))
+    elif sort == "shape":
+        rows.sort(key=lambda row: (row.shape.dims or (), row.name))
+    return rows
+
+
+def scope_rows(rows: Iterable[WeightRow], depth: int) -> list[ScopeRow]:
+    """Totals per scope, by the scopes' names; a scope is the first `depth` words of a name, but not the last."""
+    found = list(rows)
+    separator = "/" if any("/" in row.name for row in found) else "."
+    totals: dict[str, tuple[int, int, int]] = {}
+    for row in found:
+        scope = separator.join(row.name.split(separator)[:-1][:depth])
+        count, parameters, size = totals.get(scope, (0, 0, 0))
+        totals[scope] = (count + 1, parameters + row.parameters, size + row.bytes)
+    return [ScopeRow(scope, *totals[scope]) for scope in _natural(totals)]
+
+
+def _natural(names: Iterable[str]) -> Sequence[str]:
+    """By name, but with layer_2 before layer_10."""
+    return sorted(
+        names, key=lambda name: [(len(word), word) if word.isdecimal() else (0, word) for word in _words(name)]
+    )
+
+
+def _words(name: str) -> list[str]:
+    return re.split(r"(\d+)", name)
+
+
+def measure(tensor: Tensor) -> Stats | None:
+    """The statistics of a tensor; None for strings and types without numbers. Checks the checksum first.
+
+    Raises:
+        ChecksumError: The values are not what was written.
+    """
+    if not tensor.dtype.itemsize or tensor.dtype.base.name.startswith("complex"):
+        return None
+    verify_tensor(tensor)
+    least: Any = None
+    most: Any = None
+    total, numbers, nan, inf = 0.0, 0, 0, 0
+    for piece in read_pieces(tensor):
+        values, lost, endless = _numbers(piece)
+        nan, inf = nan + lost, inf + endless
+        if not values.size:
+            continue
+        least = values.min() if least is None else min(least, values.min())
+        most = values.max() if most is None else max(most, values.max())
+        total += float(values.sum(dtype="float64"))
+        numbers += values.size
+    if least is None:
+        return Stats(None, None, None, nan, inf)
+    return Stats(least.item(), most.item(), total / numbers, nan, inf)
+
+
+def _numbers(piece: Any) -> tuple[Any, int, int]:
+    """The values that are numbers, as a type that numpy computes with; how many are not, and how many are infinite."""
+    import numpy
+
+    if piece.dtype.kind in "iub":
+        return piece, 0, 0
+    values = piece if piece.dtype.kind == "f" and piece.dtype.itemsize >= 4 else piece.astype(numpy.float32)
+    lost = numpy.isnan(values)
+    count = int(lost.sum())
+    return (values[~lost] if count else values), count, int(numpy.isinf(values).sum())
+
+
+def plain_number(value: float | int | None) -> float | int | str | None:
+    """A number as JSON has it, which has no word for infinities and NaN."""
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
