@@ -17,13 +17,16 @@ from tfsmith.errors import TfsmithError
 
 if TYPE_CHECKING:
     from tfsmith.api import (
+        convert,
         export,
         freeze,
         graph_text,
         likely_inputs,
         likely_outputs,
         load,
+        load_weights,
         save,
+        save_weights,
         summarize,
         thaw,
         verify_checksums,
@@ -41,6 +44,7 @@ __all__ = [
     "freeze",
     "export",
     "thaw",
+    "convert",
     "graph_text",
     "summarize",
     "likely_inputs",
@@ -62,6 +66,7 @@ _FROM_API = (
     "freeze",
     "export",
     "thaw",
+    "convert",
     "graph_text",
     "summarize",
     "likely_inputs",

@@ -19,11 +19,14 @@ from tfsmith.ir.signature import SERVING_DEFAULT
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_PROTO_BYTES
+from tfsmith.passes.edit_signatures import SignatureEdits
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.passes.export import Exported, ExportOptions
 from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
+from tfsmith.passes.repack import repack
+from tfsmith.passes.rework import Converted, ConvertOptions, rework
 from tfsmith.passes.tables import AssetFile
 from tfsmith.passes.thaw import Thawed, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
@@ -56,6 +59,7 @@ __all__ = [
     "export",
     "thaw",
     "thaw_report",
+    "convert",
     "load_weights",
     "save_weights",
     "compare_weights",
@@ -71,12 +75,15 @@ __all__ = [
     "verify_checksums",
     "Candidate",
     "Comparison",
+    "ConvertOptions",
+    "Converted",
     "Format",
     "ExportOptions",
     "Exported",
     "FreezeOptions",
     "Frozen",
     "ScopeRow",
+    "SignatureEdits",
     "Stats",
     "Summary",
     "ThawOptions",
@@ -427,6 +434,69 @@ def thaw_report(model: Model, options: ThawOptions) -> Thawed:
     """As `thaw`, and also says which variables there are now, which of them to train, and what to beware of."""
     thawed = thaw_pass(model, options)
     return dataclasses.replace(thawed, model=_with_assets(thawed.model, thawed.assets, model))
+
+
+def convert(
+    source: Model | str | os.PathLike[str] | bytes | Any,
+    path: str | os.PathLike[str],
+    *,
+    format: Format | None = None,
+    options: ConvertOptions | None = None,
+    tags: Iterable[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    step: int | None = None,
+    shards: int | None = None,
+    link: bool = False,
+    force: bool = False,
+) -> Converted:
+    """Writes a model as another kind of file, or changed: fewer, renamed or smaller variables, other signatures.
+
+    What the options do not name is written back byte for byte. Weights are streamed.
+
+    Args:
+        source: A model, or what `load` takes.
+        path: Its ending says what to write: `.pb` and `.pbtxt` a graph, `.meta` a graph and the checkpoint beside it,
+            `.ckpt` both too, anything else a SavedModel; if `source` is the path of a checkpoint, another of these.
+        format: What to write, whatever the path says.
+        options: What to change.
+        tags: Which meta graph of a SavedModel; only it is written. By default all.
+        checkpoint: The checkpoint of the graph, when it does not lie beside it.
+        step: Which checkpoint of a folder; the latest by default.
+        shards: How many data files the checkpoint is to have; by default as many as it had.
+        link: Whether to make hard links of weight files that did not change, in place of copies.
+        force: Whether to replace what is there.
+
+    Returns:
+        What was written, which tensors have other names or types, and what to beware of.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do; nothing is left half-written.
+    """
+    from tfsmith.formats.object_graph import rename_tracked
+    from tfsmith.formats.target import choose_target, write_target
+
+    as_set = False
+    if isinstance(source, (str, os.PathLike)):
+        model = load(source, checkpoint=checkpoint, step=step)
+        as_set = model.kind == "metagraph" and model.path != Path(source)  # by its prefix or folder, not by the .meta
+    else:
+        model = load_with(source, checkpoint)
+    model = model if tags is None else model.select(tags).alone()
+    target = choose_target(Path(path), format, model.kind, as_set=as_set, has_variables=bool(model.variables))
+    _refuse_own_files(model, target.path)
+    if not force:
+        target.refuse_existing()
+    converted = rework(model, ConvertOptions() if options is None else options)
+    packed = repack(converted.model, target.kind)
+    result = rename_tracked(_with_assets(packed.model, packed.assets, model), converted.names)
+    written = write_target(result, model, target, shards=shards, link=link, force=force)
+    notes = [*converted.notes, *packed.notes]
+    if link and len(written.linked) < len(written.files):
+        copied = tuple(file.name for file in written.files if file not in written.linked)
+        notes.append(Note("not linked", copied, "they changed, or lie on a disk that cannot link to the other"))
+    if written.fingerprint:
+        notes.append(Note("fingerprint.pb is left out", (), "it is of the model as it was"))
+    return dataclasses.replace(converted, model=result, path=target.path, notes=tuple(notes))
 
 
 def load_weights(

@@ -19,6 +19,7 @@ VERBS = MappingProxyType(
         "export": "writes a SavedModel with real variables, ready for serving",
         "thaw": "turns the constants of a frozen graph back into variables, to train it further",
         "weights": "the weights alone: as a table, as safetensors or npz, renamed for other frameworks, compared",
+        "convert": "changes the file format, and on the way names, types and signatures",
         "demo": "the whole story on a small BERT made on the spot",
     }
 )

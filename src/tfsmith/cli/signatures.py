@@ -22,11 +22,10 @@ class _Ordered(argparse.Action):
         namespace.words = [*(getattr(namespace, "words", None) or []), (self.dest, values)]
 
 
-def add_signature_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the arguments."""
-    parser.add_argument(
-        "--signature", metavar="NAME", action=_Ordered, help="the inputs and outputs after it are this one's"
-    )
+def add_signature_arguments(parser: argparse.ArgumentParser, flag: str = "--signature") -> None:
+    """Adds the arguments, of which the first may have another name."""
+    what = "the inputs and outputs after it are this one's"
+    parser.add_argument(flag, dest="signature", metavar="NAME", action=_Ordered, help=what)
     parser.add_argument("--input", metavar="KEY=TENSOR", action=_Ordered, help="an input of the signature")
     parser.add_argument("--output", metavar="KEY=TENSOR", action=_Ordered, help="an output of the signature")
     parser.add_argument("--method-name", default=PREDICT, help="the signature's method (predict by default)")

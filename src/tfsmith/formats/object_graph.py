@@ -68,7 +68,7 @@ def _with_children(node: Span, names: Mapping[str, str | None]) -> WritePlan:
 
 
 def rename_tracked(model: Model, names: Mapping[str, str | None]) -> Model:
-    """A model whose checkpoint says which object each tensor belongs to, when tensors were renamed or (None) dropped."""
+    """The model with a checkpoint that knows its tensors' objects, when tensors were renamed or (None) dropped."""
     tensor = model.variables.get(OBJECT_GRAPH_KEY)
     if tensor is None or not names:
         return model

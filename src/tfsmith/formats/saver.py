@@ -32,7 +32,7 @@ def save_model(
 ) -> None:
     """Writes a model; see `tfsmith.api.save`."""
     verify_new_values(model)
-    text = format == "pbtxt" or (format is None and path.suffix == ".pbtxt")
+    text = path.suffix == ".pbtxt" or format == "pbtxt"
     chosen = _OF_KIND[model.kind] if format in (None, "pbtxt") else format
     if text and chosen == "checkpoint":
         chosen = "pb"  # which will say that a checkpoint has no graph

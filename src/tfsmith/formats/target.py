@@ -32,7 +32,7 @@ class Target:
 
     Attributes:
         path: The file, folder or prefix.
-        kind: What the model must be.
+        kind: What kind the model must be of.
         text: Whether to write text.
         prefix: For a checkpoint, also one beside a `.meta`: its prefix.
     """
@@ -55,7 +55,7 @@ class Target:
         """
         if self.kind == "saved_model":
             return  # folders are looked at when they are made
-        there = [self.path] if self.kind != "checkpoint" and self.path.exists() else []
+        there = [self.path] if self.path.is_file() else []
         there += self.existing()
         if there:
             raise OutputError("the output exists already", path=there[0], remedy="choose another, or pass --force")
@@ -145,7 +145,7 @@ def write_target(
         force: Whether to replace what is there.
     """
     old = () if before.checkpoint is None else before.checkpoint.files
-    count = shards or max(1, sum(_DATA.search(path.name) is not None for path in old))
+    count = max(1, sum(_DATA.search(path.name) is not None for path in old)) if shards is None else shards
     if shards is not None:
         model = replace(model, checkpoint=None)
     is_stale = model.raw is None or model.checkpoint is not before.checkpoint

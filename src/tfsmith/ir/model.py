@@ -147,6 +147,10 @@ class Model:
             raise NotFoundInModelError(what, path=self.path, remedy=f"the tag sets are: {there}")
         return replace(self, selected=found[0])
 
+    def alone(self) -> Model:
+        """The model with the selected meta graph and no others."""
+        return self if len(self.meta_graphs) < 2 else replace(self, meta_graphs=(self.meta,), selected=0, raw=None)
+
     def replace_graph(self, graph: Graph) -> Model:
         """Another model whose selected meta graph has another graph; all else stays as it is, byte for byte."""
         metas = list(self.meta_graphs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.cast import cast_tensor
@@ -69,12 +70,14 @@ class Converted:
         names: For each tensor of the checkpoint that has another name now, that name; None for those left out.
         cast: The weights that have another type now.
         notes: What the user should know.
+        path: Where it was written.
     """
 
     model: Model
     names: Mapping[str, str | None]
     cast: tuple[str, ...]
     notes: tuple[Note, ...]
+    path: Path | None = None
 
 
 def rework(model: Model, options: ConvertOptions) -> Converted:
