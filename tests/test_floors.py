@@ -42,7 +42,8 @@ THIRD_PARTY = {
     "zstandard": ("formats.inflate",),
     "backports": ("formats.inflate",),
     "cramjam": ("formats.inflate",),
-    "safetensors": ("formats.safetensors",),
+    "tomli": ("weights.map_file",),
+    "tomllib": ("weights.map_file",),
     "openvino": ("engines.openvino",),
     "tensorflow": ("engines.tensorflow",),
 }

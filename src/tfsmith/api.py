@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from tfsmith.errors import OutputError, UnreadableFileError, UsageError
+from tfsmith.errors import NotFoundInModelError, OutputError, UnreadableFileError, UsageError, WrongFileError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Checkpoint, Model, SideFile
@@ -32,6 +32,7 @@ from tfsmith.passes.thaw import Thawed, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
 from tfsmith.passes.training import Note
 from tfsmith.storage.sink import explained
+from tfsmith.storage.source import open_file
 from tfsmith.view.facts import (
     collection_facts,
     function_facts,
@@ -45,9 +46,12 @@ from tfsmith.view.facts import (
 from tfsmith.view.summary import Summary, summarize
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare
+from tfsmith.weights.config import check_shapes, parse_config
+from tfsmith.weights.map_file import WeightMap, builtin_map, builtin_maps, parse_map
+from tfsmith.weights.mapping import Mapped, apply_map
 from tfsmith.weights.select import select_weights
 from tfsmith.weights.source import weights_of
-from tfsmith.weights.table import ScopeRow, Stats, WeightRow, scope_rows, weight_rows
+from tfsmith.weights.table import ScopeRow, Stats, WeightRow, require_finite, scope_rows, weight_rows
 
 __all__ = [
     "load",
@@ -63,6 +67,10 @@ __all__ = [
     "load_weights",
     "save_weights",
     "compare_weights",
+    "map_weights",
+    "load_bert",
+    "builtin_maps",
+    "require_finite",
     "weight_rows",
     "scope_rows",
     "summarize",
@@ -82,12 +90,14 @@ __all__ = [
     "Exported",
     "FreezeOptions",
     "Frozen",
+    "Mapped",
     "ScopeRow",
     "SignatureEdits",
     "Stats",
     "Summary",
     "ThawOptions",
     "Thawed",
+    "WeightMap",
     "WeightRow",
     "Weights",
 ]
@@ -612,6 +622,94 @@ def compare_weights(
     """
     one, other = (found if isinstance(found, Mapping) else load_weights(found) for found in (first, second))
     return list(compare(one, other, tolerance=tolerance))
+
+
+def map_weights(
+    weights: Weights | Mapping[str, Tensor],
+    map: str | os.PathLike[str] | WeightMap,
+    *,
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    task: str | None = None,
+    reverse: bool = False,
+    strict: bool = False,
+) -> Mapped:
+    """Renames and reshapes weights by a map. Reads no value: the result's tensors do when theirs are asked for.
+
+    Args:
+        weights: Tensors by name; `load_weights` gives them.
+        map: The name of a map that comes with tfsmith (`builtin_maps` lists them), or a file of your own.
+        config: The model's sizes (`bert_config.json`): shapes are checked against it, and rules that resize need it.
+        task: Which of the map's tasks; by default the one whose head is there.
+        reverse: Whether to go from the map's target names to its source names.
+        strict: Whether a weight that no rule takes is an error.
+
+    Raises:
+        NotFoundInModelError: Weights are missing, or, if `strict`, left over.
+        InvalidModelError: A shape is not what the config says; names the weight, both shapes and the field.
+    """
+    found = map if isinstance(map, WeightMap) else _find_map(map)
+    sizes = config if config is None or isinstance(config, Mapping) else _read_config(Path(config))
+    given = weights if isinstance(weights, Weights) else Weights(weights)
+    checks = builtin_map(found.checks) if found.checks else found
+    resized = {rule.rows for rule in found.rules if rule.rows}
+    if sizes is not None and not reverse:
+        check_shapes(given, checks, sizes, resized)
+    mapped = apply_map(given, found, sizes, task, reverse=reverse)
+    if sizes is not None and reverse:
+        check_shapes(mapped.weights, checks, sizes)
+    if strict and mapped.left_over:
+        names = ", ".join(mapped.left_over[:5])
+        more = f" and {len(mapped.left_over) - 5} more" if len(mapped.left_over) > 5 else ""
+        what = f"{len(mapped.left_over)} weights are left over: {names}{more}"
+        remedy = "leave them out (--except GLOB), or choose another task or map"
+        raise NotFoundInModelError(what, path=given.path, remedy=remedy)
+    return mapped
+
+
+def load_bert(
+    path: Model | str | os.PathLike[str],
+    config: str | os.PathLike[str] | Mapping[str, Any] = "bert_config.json",
+    task: str | None = None,
+    *,
+    map: str | os.PathLike[str] = "bert",
+) -> Weights:
+    """The weights of a BERT, complete and with every shape checked against its config. Reads no value.
+
+    Args:
+        path: A checkpoint, a frozen graph, or anything else that `load_weights` takes.
+        config: Its `bert_config.json`; one that is not there is looked for beside the weights.
+        task: Whose head must be there: "PRETRAINING", "SQUAD", "CLASSIFIER", "ENCODER" (none), or a task of `map`; by
+            default, the one that is.
+        map: The names to give them: by default those of Google's checkpoints.
+
+    Raises:
+        NotFoundInModelError: Weights are missing; they are named.
+        InvalidModelError: A shape is not what the config says; names the weight, both shapes and the field.
+    """
+    weights = load_weights(path)
+    sizes = config
+    if not isinstance(config, Mapping) and not Path(config).exists() and weights.path is not None:
+        beside = (weights.path if weights.path.is_dir() else weights.path.parent) / Path(config).name
+        sizes = beside if beside.exists() else config
+    return map_weights(weights, map, config=sizes, task=task).weights
+
+
+def _find_map(name: str | os.PathLike[str]) -> WeightMap:
+    path = Path(name)
+    if path.suffix != ".toml" and not path.is_file():
+        return builtin_map(os.fspath(name))
+    return parse_map(_read_text(path), str(path))
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    return parse_config(_read_text(path), str(path))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return open_file(path).tobytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise WrongFileError("this is no text", path=path, remedy="pass a text file in UTF-8") from error
 
 
 def load_with(source: Any, checkpoint: str | os.PathLike[str] | None) -> Model:

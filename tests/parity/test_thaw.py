@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from tests.docs.runner import ROOT, blocks, chdir
 from tests.parity import freeze_models as models
 from tests.parity.freeze_models import Made, make_tf1
 from tests.parity.test_freeze_tf1 import frozen_by_tensorflow, parse_graph
+from tests.parity.test_freeze_tf1 import run as run_graph
 
 import tfsmith
-from tfsmith.testing.models import TestModel, bert_classifier, conv_net
-from tfsmith.testing.write import write_checkpoint_files
+from tfsmith.cli.main import main
+from tfsmith.testing.models import BertConfig, TestModel, bert_classifier, conv_net
+from tfsmith.testing.write import write_checkpoint_files, write_frozen
 
 pytestmark = pytest.mark.tensorflow
 
@@ -217,10 +220,15 @@ def test_one_step_of_training(name: str, tmp_path: Path) -> None:
         still = [one.op.name for one, old, new in zip(trainable, weights, changed, strict=True) if (old == new).all()]
         # A key's bias adds the same to all of a query's scores, which softmax does not see.
         assert [name for name in still if not name.endswith("attention/self/key/bias")] == []
-        v1.train.Saver(trainable).save(session, str(tmp_path / "tuned"), write_meta_graph=False)
-    tuned = tfsmith.load(tmp_path / "tuned").variables
+        thawed = [one for one in v1.global_variables() if one.op.name in frozen_variables(frozen)]
+        v1.train.Saver(thawed).save(session, str(tmp_path / "tuned"))
+    again = tfsmith.freeze(tfsmith.load(tmp_path / "tuned"), made.outputs).graph
+    before_that = tfsmith.load(frozen.path).graph
+    pairs = (again, before_that)  # TensorFlow wrote the first, and puts nodes behind what they take
+    nodes, expected = ({one.name: (one.op, one.inputs) for one in graph} for graph in pairs)
+    assert nodes == expected
     for variable, new in zip(trainable, changed, strict=True):
-        np.testing.assert_array_equal(tuned[variable.op.name].numpy(), new)
+        np.testing.assert_array_equal(again[variable.op.name].get("value").numpy(), new)
 
 
 def test_training_in_tensorflow_2(tmp_path: Path) -> None:
@@ -294,3 +302,33 @@ def test_a_tensorflow_2_model_frozen_flat(tmp_path: Path) -> None:
         np.testing.assert_allclose(function(x)["y"].numpy(), net.serve(x)["y"].numpy(), rtol=1e-6)
     tfsmith.save(tfsmith.freeze(tfsmith.load(tmp_path / "out")), tmp_path / "again.pb")
     assert parse_graph(tmp_path / "again.pb") == parse_graph(tmp_path / "frozen.pb")
+
+
+def test_what_the_guide_says_about_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The Python of the guide that needs TensorFlow, which the tests of the documents cannot run."""
+    guide = (ROOT / "docs" / "guides" / "thaw.md").read_text()
+    code = [block.text for block in blocks(guide) if block.language == "text"]
+    assert len(code) == 2
+    sizes = replace(BertConfig.tiny(), max_position_embeddings=128)
+    write_frozen(bert_classifier(sizes, batch=1, length=128), tmp_path / "frozen.pb")
+    names = [f"{name}={name}:0" for name in ("input_ids", "input_mask", "segment_ids")]
+    flags = [word for name in names for word in ("--input", name)]
+    arguments = ["thaw", str(tmp_path / "frozen.pb"), "-o", str(tmp_path / "thawed"), *flags]
+    assert main([*arguments, "--output", "probabilities=loss/output:0"]) == 0
+    found: dict[str, Any] = {}
+    with chdir(tmp_path):
+        exec(code[0], found)
+        assert found["after"] < found["before"]
+        kernel = tfsmith.load(tmp_path / "tuned.ckpt").variables["bert/pooler/dense/kernel"].numpy()
+        assert not (kernel == tfsmith.load(tmp_path / "thawed").variables["bert/pooler/dense/kernel"].numpy()).all()
+        exec(code[1], found)
+        assert float(-np.log(found["serve"](**found["x"])["probabilities"][0, 1])) < float(found["loss"])
+
+
+def test_tensorflow_freezes_it_too(tmp_path: Path) -> None:
+    made = make_tf1(tmp_path / "model", lambda tf: models.embedding(tf))
+    frozen = tfsmith.freeze(tfsmith.load(made.prefix), made.outputs)
+    tfsmith.save(tfsmith.thaw(frozen), tmp_path / "out")
+    theirs = frozen_by_tensorflow(made, tmp_path / "theirs.pb", input_saved_model_dir=str(tmp_path / "out"))
+    assert {node.name for node in theirs.node} - set(frozen.graph.by_name) == {"table/Read/ReadVariableOp"}
+    np.testing.assert_array_equal(run_graph(theirs, made)[0], made.answers[0])

@@ -67,7 +67,7 @@ def test_tensorflow_restores_what_other_files_held(tf: Any, checkpoint: Path, tm
 
 
 def test_a_saver_restores_it(tf: Any, tmp_path: Path) -> None:
-    tfsmith.save_weights({"w": ArrayTensor.of(np.float32([1, 2, 3]))}, tmp_path / "model.ckpt")
+    tfsmith.save_weights({"w": ArrayTensor.of(np.arange(1, 4, dtype=np.float32))}, tmp_path / "model.ckpt")
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         variable = tf.compat.v1.get_variable("w", [3])
         tf.compat.v1.train.Saver().restore(session, str(tmp_path / "model.ckpt"))

@@ -369,7 +369,7 @@ def test_closed_pipe_is_no_error(tmp_path: Path) -> None:
         [sys.executable, "-m", "tfsmith", "show", str(tmp_path / "g.pb"), "--nodes"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=os.environ | {"PYTHONPATH": source},
+        env=os.environ | {"PYTHONPATH": source, "PYTHONUNBUFFERED": ""},  # without a buffer, Python sees no error
     )
     assert process.stdout is not None
     assert process.stderr is not None

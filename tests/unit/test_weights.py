@@ -47,7 +47,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_checkpoint_files(model, folder / "training")
     write_saved_model(model, folder / "saved_model")
     write_frozen(model, folder / "frozen.pb")
-    write_frozen(bert_classifier(variables="resource"), folder / "frozen_resource.pb")
+    write_checkpoint_files(bert_classifier(variables="resource"), folder / "resource")
+    tfsmith.save(tfsmith.freeze(tfsmith.load(folder / "resource"), ["loss/output"]), folder / "frozen_resource.pb")
     return folder
 
 
@@ -75,12 +76,8 @@ def test_table(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = run(capsys, files / "training", "--match", "output_*", "--sort", "bytes", "--stats")
     values = tfsmith.load(files / "training").variables["output_weights"].numpy()
     assert out.splitlines()[0].split() == ["name", "dtype", "shape", "size", "min", "max", "mean", "NaN", "inf"]
-    assert out.splitlines()[1].split()[-5:-1] == [
-        f"{values.min():.4g}",
-        f"{values.max():.4g}",
-        f"{values.mean():.4g}",
-        "0",
-    ]
+    wanted = [f"{value:.4g}" for value in (values.min(), values.max(), values.mean())]
+    assert out.splitlines()[1].split()[-5:-1] == [*wanted, "0"]
 
 
 def test_the_same_weights_from_every_form(files: Path) -> None:
@@ -167,7 +164,10 @@ def test_stats(values: Any, wanted: Stats | None) -> None:
 def test_stats_of_small_floats() -> None:
     for kind in ("bfloat16", "float16", "float8_e4m3fn"):
         tensor = ArrayTensor.of([0.5, -1.5, 2.0, float("nan")], dtype_named(kind))
-        assert measure(tensor) == Stats(-1.5, 2.0, pytest.approx(1 / 3), 1, 0)
+        found = measure(tensor)
+        assert found is not None
+        assert (found.min, found.max, found.nan) == (-1.5, 2.0, 1)
+        assert found.mean == pytest.approx(1 / 3)
 
 
 def test_stats_check_the_checksum() -> None:
@@ -223,7 +223,7 @@ def test_compare_tells_every_kind_of_difference() -> None:
         value=[1.0, 2.0, 3.0],
         near=[1.0],
         shape=[[1.0]],
-        kind=np.float32([1.5]),
+        kind=np.array([1.5], np.float32),
         nan=[1.0],
         gone=[1.0],
         words=[b"a", b"b"],
@@ -235,7 +235,7 @@ def test_compare_tells_every_kind_of_difference() -> None:
         value=[1.0, 2.5, 5.0],
         near=[1.0 + 1e-9],
         shape=[1.0],
-        kind=np.float64([1.5]),
+        kind=np.array([1.5], np.float64),
         nan=[float("nan")],
         new=[1.0],
         words=[b"a", b"c"],
@@ -311,9 +311,10 @@ def test_a_frozen_graph_with_folded_reads(files: Path) -> None:
     found = weights_of(model.replace_graph(graph.replace(nodes=tuple(folded))))
     assert set(found) == set(tfsmith.load_weights(files / "frozen.pb"))
 
-    bare = [node.replace(name=f"folded_{number}") for number, node in enumerate(graph) if node.op == "Const"]
+    constants = [node for node in graph if node.op == "Const"]
+    bare = [node.replace(name=f"folded_{number}", inputs=()) for number, node in enumerate(constants)]
     stripped = model.replace_graph(graph.replace(nodes=tuple(bare)))
-    with pytest.raises(NotFoundInModelError, match=r"none of the graph's \d+ constants shows .* --constants"):
+    with pytest.raises(NotFoundInModelError, match=r"none of the graph's \d+ constants shows .*--constants"):
         weights_of(stripped)
     assert len(weights_of(stripped, constants=True)) == len(bare)
 
@@ -357,7 +358,7 @@ def test_made_tensors(number: int) -> None:
 
 
 def test_strings_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    weights = {"w": ArrayTensor.of([1.0]), "words": StringTensor(Shape((2,)), [b"a", b"b"])}
+    weights: dict[str, Tensor] = {"w": ArrayTensor.of([1.0]), "words": StringTensor(Shape((2,)), [b"a", b"b"])}
     tfsmith.save_weights(weights, tmp_path / "model.ckpt")
     assert "words  string" in run(capsys, tmp_path / "model.ckpt", "--stats")
     assert "'words': safetensors has no type for string; leave it out" in run(

@@ -97,6 +97,8 @@ def _tell(arguments: argparse.Namespace, thawed: api.Thawed, path: Path) -> None
         emit(json.dumps(facts, indent=2) + "\n")
         return
     elements = sum(tensor.shape.elements or 0 for tensor in thawed.model.variables.values())
-    emit(f"Thawed {len(thawed.variables)} constants ({human_count(elements)} elements) to variables in {path}\n")
+    count = len(thawed.variables)
+    words = f"{count} constant{'s' * (count != 1)} ({human_count(elements)} elements)"
+    emit(f"Thawed {words} to variables in {path}\n")
     emit(signature_lines(signatures))
     emit("".join(f"asset {asset.path}\n" for asset in thawed.assets))

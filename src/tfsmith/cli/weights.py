@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
 from typing import Any
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, NO, emit, human_bytes, human_count
+from tfsmith.cli.common import DONE, NO, emit, human_bytes, human_count, printable
 from tfsmith.cli.render import print_sections
 from tfsmith.cli.weights_text import comparison_sections, table_sections
 from tfsmith.errors import UsageError
@@ -45,6 +46,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--scopes", type=int, metavar="N", help="totals per scope of N words, in place of every weight")
     parser.add_argument(
+        "--map", metavar="NAME|FILE", help=f"rename and reshape: {', '.join(api.builtin_maps())}, or a file of your own"
+    )
+    parser.add_argument("--config", metavar="FILE", help="bert_config.json: the sizes that shapes are checked against")
+    parser.add_argument("--task", metavar="T", help="which of the map's tasks (by default, whose head is there)")
+    parser.add_argument("--reverse", action="store_true", help="from the map's target names to its source names")
+    parser.add_argument("--strict", action="store_true", help="a weight that the map leaves over is an error")
+    parser.add_argument("--finite", action="store_true", help="NaNs and infinities are an error; reads all values")
+    parser.add_argument(
         "-o", "--output", metavar="FILE", help="write NAME.safetensors, NAME.npz, or else a checkpoint's prefix"
     )
     parser.add_argument("--max-shard-size", metavar="SIZE", help="several safetensors files of at most 5GB or so each")
@@ -60,7 +69,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def work(arguments: argparse.Namespace) -> int:
     """Runs the verb."""
-    weights = _load(arguments, arguments.model)
+    weights = _mapped(arguments, _load(arguments, arguments.model))
+    if arguments.finite:
+        api.require_finite(weights)
     if arguments.compare is not None:
         if arguments.output is not None:
             raise UsageError("--compare writes nothing", remedy="leave -o out")
@@ -89,6 +100,27 @@ def _load(arguments: argparse.Namespace, source: str) -> api.Weights:
         checkpoint=arguments.checkpoint if first else None,
         step=arguments.step if first else None,
     )
+
+
+def _mapped(arguments: argparse.Namespace, weights: api.Weights) -> api.Weights:
+    """The weights under the map's names, if there is a map."""
+    if arguments.map is None:
+        for option in ("config", "task", "reverse", "strict"):
+            if getattr(arguments, option):
+                raise UsageError(f"--{option} goes with --map", remedy="add --map NAME, such as --map bert")
+        return weights
+    mapped = api.map_weights(
+        weights,
+        arguments.map,
+        config=arguments.config,
+        task=arguments.task,
+        reverse=arguments.reverse,
+        strict=arguments.strict,
+    )
+    if mapped.left_over:
+        names = ", ".join(mapped.left_over[:5]) + (" ..." if len(mapped.left_over) > 5 else "")
+        sys.stderr.write(printable(f"warning: {len(mapped.left_over)} weights are left over: {names}") + "\n")
+    return mapped.weights
 
 
 def _write(arguments: argparse.Namespace, weights: api.Weights) -> int:

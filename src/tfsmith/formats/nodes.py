@@ -14,7 +14,7 @@ from tfsmith.errors import CorruptFileError, TruncatedFileError
 from tfsmith.formats.attrs import attr_from_span, attrs_from_map, plan_attr_entries
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.node import Node
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.source import from_bytes, release_pages
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import message_class, parse
 from tfsmith.wire.plan import WritePlan
@@ -27,15 +27,25 @@ _LARGE = 4096
 """A node up to this size is parsed whole."""
 _RUN = 1 << 20
 """So many bytes of small nodes are parsed at once."""
+_TOUCHED = 1 << 24
+"""Behind so many bytes, the pages that were looked at are let go: for a byte, the system may map megabytes."""
 
 
 class FileNodes:
     """Decodes the nodes of one file; nodes keep a reference to it."""
 
-    __slots__ = ("_whole",)
+    __slots__ = ("_touched", "_whole")
 
     def __init__(self, whole: Span) -> None:
         self._whole = whole
+        self._touched = 0
+
+    def touched(self, size: int) -> None:
+        """To be told when a node of this size was looked into without being read as a whole."""
+        self._touched += min(size, _TOUCHED // 4)
+        if self._touched >= _TOUCHED:
+            release_pages(self._whole)
+            self._touched = 0
 
     def span(self, start: int, stop: int) -> Span:
         """The bytes of the node that stands there."""
@@ -56,6 +66,7 @@ class FileNodes:
             if field.number == _ATTR and field.wire_type == BYTES:
                 key, value = _entry(self.span(field.start, field.stop))
                 attrs[key] = attr_from_span(value, key)
+        self.touched(stop - start)
         return attrs
 
 
@@ -72,7 +83,6 @@ def read_nodes(whole: Span, places: list[tuple[int, int, int]], message: str, fi
         CorruptFileError: A node cannot be decoded; the error has its offset.
     """
     origin = FileNodes(whole)
-    buffer = whole.source.buffer
     holder = message_class(message)
     nodes: list[Node] = []
     count, first = len(places), 0
@@ -91,7 +101,7 @@ def read_nodes(whole: Span, places: list[tuple[int, int, int]], message: str, fi
             last += 1
         run = places[first:last]
         try:
-            parsed = getattr(holder.FromString(buffer[tag_start:stop].tobytes()), field)
+            parsed = getattr(holder.FromString(origin.span(tag_start, stop).tobytes()), field)
         except Exception as error:
             raise _explain(origin, run, error) from error
         for found, (_, start, stop) in zip(parsed, run, strict=True):
@@ -131,6 +141,7 @@ def _scan_node(origin: FileNodes, start: int, stop: int) -> Node:
             inputs.append(text)
         else:
             device = text
+    origin.touched(stop - start)
     return Node.from_file(name, sys.intern(op), tuple(inputs), device, origin, start, stop)
 
 
@@ -161,6 +172,7 @@ def scan_places(span: Span, number: int) -> tuple[list[tuple[int, int, int]], li
     The loop is written out because it runs once per node; `fields` says the same more slowly.
     """
     buffer, position, stop = span.source.buffer, span.start, span.stop
+    release_at = position + _TOUCHED
     wanted = number << 3 | BYTES
     places: list[tuple[int, int, int]] = []
     others: list[RawField] = []
@@ -193,6 +205,9 @@ def scan_places(span: Span, number: int) -> tuple[list[tuple[int, int, int]], li
         if position > stop:
             raise _cut(span, tag_start)
         places.append((tag_start, start, position))
+        if position >= release_at:
+            release_pages(span)
+            release_at = position + _TOUCHED
     return places, others
 
 
@@ -225,5 +240,7 @@ def plan_node(node: Node) -> Span | WritePlan:
             if key in node.edits:
                 continue
         plan.add(Span(base.source, field.tag_start, field.stop))
+    if len(base) > _TOUCHED // 4:
+        release_pages(base)
     plan_attr_entries(plan, _ATTR, sorted((key, value) for key, value in node.edits.items() if value is not None))
     return plan

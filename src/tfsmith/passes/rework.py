@@ -27,6 +27,7 @@ from tfsmith.passes.training import Note
 
 __all__ = ["ConvertOptions", "Converted", "rework"]
 
+_MARK = "/.ATTRIBUTES/"
 _LEAST = 16
 """Constants with fewer elements stay as they are: an epsilon of 1e-12 is 0 as float16."""
 
@@ -136,11 +137,21 @@ def _renamed(model: Model, names: Mapping[str, str]) -> Model:
     """The model with other names in checkpoint and saver; a graph without a saver, which went by names, gets one."""
     if not names:
         return model
+    _check_tracked(model, names)
     if model.has_graph:
         meta = model.meta if has_saver(model.meta) else _with_saver(model)
         model = _with_meta(model, rename_in_saver(meta, names))
     variables = {names.get(name, name): tensor for name, tensor in model.variables.items()}
     return replace(model, variables=variables, checkpoint=None)
+
+
+def _check_tracked(model: Model, names: Mapping[str, str]) -> None:
+    """TensorFlow 2 cuts its tensors' names at this mark, and fails where there is none."""
+    for old, new in names.items() if OBJECT_GRAPH_KEY in model.variables else ():
+        ending = old[old.find(_MARK) :]
+        if _MARK in old and not new.endswith(ending):
+            what = f"TensorFlow 2 would not find {old!r} under the name {new!r}"
+            raise UsageError(what, path=model.path, remedy=f"let the new name end in {ending!r} too")
 
 
 def _with_saver(model: Model) -> MetaGraph:

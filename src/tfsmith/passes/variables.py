@@ -31,7 +31,7 @@ EMA_SUFFIX = "/ExponentialMovingAverage"
 _ASSIGN_OPS = frozenset({"Assign", "AssignVariableOp"})
 _CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _PASS_OPS = frozenset({"Identity", "IdentityN", "Reshape", "Cast"})
-_PART = re.compile(r"^(.*)/part_(\d+)$")
+_PART = re.compile(r"^(.*)/part_(\d+)(/[^/]+)?$")
 _MAX_CHAIN = 1000
 
 
@@ -223,23 +223,28 @@ def _by_name(model: Model, node: Node) -> Source:
         key = f"{name}/.ATTRIBUTES/VARIABLE_VALUE"
         if name and key in model.variables:
             return Source(key)
-    part = _PART.match(node.name)
-    if part and part[1] in model.variables:
-        return Source(part[1], _part_extents(model, part[1], node))
+    part = _part(node)
+    if part is not None and part[0] in model.variables:
+        return Source(part[0], _part_extents(model, *part, node))
     return Source(node.name)
 
 
-def _part_extents(model: Model, whole: str, node: Node) -> str:
+def _part(node: Node) -> tuple[str, int] | None:
+    """The whole that a node is a part of, and which part: of "w/part_0" and of the slot "w/part_0/Adam" too."""
+    found = _PART.match(node.name)
+    return None if found is None else (found[1] + (found[3] or ""), int(found[2]))
+
+
+def _part_extents(model: Model, whole: str, number: int, node: Node) -> str:
     """Which part of a partitioned variable a node is, by the sizes of the parts before it."""
     parts: dict[int, Shape] = {}
     for other in model.graph:
-        found = _PART.match(other.name)
-        if found and found[1] == whole and other.op in VARIABLE_OPS:
-            parts[int(found[2])] = other.get("shape")
+        found = _part(other) if other.op in VARIABLE_OPS else None
+        if found is not None and found[0] == whole:
+            parts[found[1]] = other.get("shape")
     full = model.variables[whole].shape.dims or ()
     own = node.get("shape").dims or ()
     axis = next((axis for axis, (size, all_of_it) in enumerate(zip(own, full, strict=False)) if size != all_of_it), 0)
-    number = int(node.name.rpartition("_")[2])
     start = sum((parts[before].dims or (0,))[axis] for before in range(number) if before in parts)
     spans = [f"{start},{size}" if at == axis else "-" for at, size in enumerate(own)]
     return " ".join(map(str, full)) + " " + ":".join(spans)

@@ -74,7 +74,8 @@ class FileSink:
         """Takes a span's bytes; large ones never pass through this process."""
         descriptor = span.source.fileno()
         if descriptor is None or len(span) < self._GATHER:
-            self.write(span.tobytes())
+            for chunk in span.chunks():  # read, for to look into the mapped file would count as memory of ours
+                self.write(chunk)
             return
         self._flush()
         start = stop = span.start

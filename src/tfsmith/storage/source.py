@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import stat
@@ -11,7 +12,7 @@ from typing import Protocol
 from tfsmith.errors import UnreadableFileError
 from tfsmith.storage.span import Span
 
-__all__ = ["Source", "FileSource", "MemorySource", "open_file", "from_bytes"]
+__all__ = ["Source", "FileSource", "MemorySource", "open_file", "from_bytes", "release_pages"]
 
 
 class Source(Protocol):
@@ -40,7 +41,7 @@ class Source(Protocol):
 class FileSource:
     """One file, opened once and mapped once. It stays readable even when its name is replaced or removed."""
 
-    __slots__ = ("__weakref__", "_buffer", "_fd", "identity", "name", "size")
+    __slots__ = ("__weakref__", "_buffer", "_fd", "_mapping", "identity", "name", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
@@ -56,13 +57,14 @@ class FileSource:
             raise UnreadableFileError(f"this is {kind}", path=self.name, remedy="pass the path of a file")
         self.size: int = status.st_size
         self.identity: tuple[int, int] = (status.st_dev, status.st_ino)
-        self._buffer = self._map()
+        self._mapping = self._map()
+        self._buffer = memoryview(b"" if self._mapping is None else self._mapping)
 
-    def _map(self) -> memoryview:
+    def _map(self) -> mmap.mmap | None:
         if self.size == 0:  # an empty file cannot be mapped
-            return memoryview(b"")
+            return None
         try:
-            return memoryview(mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ))
+            return mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             what = f"cannot be mapped into memory ({error})"
             raise UnreadableFileError(what, path=self.name, remedy="copy it to a local disk") from error
@@ -75,6 +77,12 @@ class FileSource:
     def fileno(self) -> int | None:
         """The descriptor, open as long as this source lives."""
         return self._fd
+
+    def release_pages(self) -> None:
+        """See `release_pages`."""
+        if self._mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
+            with contextlib.suppress(OSError):  # a system may refuse; it only costs memory
+                self._mapping.madvise(mmap.MADV_DONTNEED)
 
 
 class MemorySource:
@@ -111,6 +119,16 @@ def from_bytes(data: bytes | memoryview, name: str = "<memory>") -> Span:
     """A span of bytes in memory; nothing is copied."""
     source = MemorySource(data, name)
     return Span(source, 0, source.size)
+
+
+def release_pages(span: Span) -> None:
+    """Lets go of the pages of a mapped file that were touched so far; to touch them again reads them again.
+
+    For one byte that is looked at the system may map two megabytes, where it holds the file in pages that large. To
+    look here and there into a file of weights would thus count as most of the file in our memory.
+    """
+    if isinstance(span.source, FileSource):
+        span.source.release_pages()
 
 
 def _reason(error: OSError) -> str:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Span"]
 
+_LARGE_FILE = 1 << 24
+"""Pieces of a larger file are read and not looked up in its mapping, of which the system may map megabytes for a byte."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Span:
@@ -46,6 +49,8 @@ class Span:
 
     def tobytes(self) -> bytes:
         """A copy of the bytes."""
+        if self.source.size > _LARGE_FILE:
+            return b"".join(self.chunks())
         return self.source.buffer[self.start : self.stop].tobytes()
 
     def chunks(self, size: int = 1 << 18) -> Iterator[bytes]:

@@ -8,12 +8,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from tfsmith.errors import InvalidModelError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_ops import read_pieces, verify_tensor
 
-__all__ = ["Stats", "WeightRow", "ScopeRow", "Sort", "weight_rows", "scope_rows", "measure", "plain_number"]
+__all__ = [
+    "Stats",
+    "WeightRow",
+    "ScopeRow",
+    "Sort",
+    "weight_rows",
+    "scope_rows",
+    "measure",
+    "require_finite",
+    "plain_number",
+]
 
 Sort = Literal["name", "bytes", "dtype", "shape", "file"]
 
@@ -139,6 +150,21 @@ def _numbers(piece: Any) -> tuple[Any, int, int]:
     lost = numpy.isnan(values)
     count = int(lost.sum())
     return (values[~lost] if count else values), count, int(numpy.isinf(values).sum())
+
+
+def require_finite(weights: Mapping[str, Tensor]) -> None:
+    """Reads all values, and refuses NaNs and infinities.
+
+    Raises:
+        InvalidModelError: The weights that have some, by name.
+    """
+    found = {name: stats for name, tensor in weights.items() if (stats := measure(tensor)) and stats.nan + stats.inf}
+    if not found:
+        return
+    names = ", ".join(f"{name!r} ({stats.nan} NaN, {stats.inf} infinite)" for name, stats in list(found.items())[:5])
+    more = f" and {len(found) - 5} more" if len(found) > 5 else ""
+    what = f"values that are not finite: {names}{more}"
+    raise InvalidModelError(what, remedy="take the weights of an earlier step, before training went wrong")
 
 
 def plain_number(value: float | int | None) -> float | int | str | None:

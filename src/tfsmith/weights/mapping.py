@@ -1,0 +1,243 @@
+"""Applies a map: renames, joins, splits, transposes, resizes, casts. Reads no value; the result's tensors are lazy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
+from tfsmith.ir.cast import cast_tensor
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor_ops import JoinedTensor, TransposedTensor, resize_rows, split_tensor
+from tfsmith.ir.variable_names import training_names
+from tfsmith.ir.weights import Weights
+from tfsmith.weights.config import config_size
+from tfsmith.weights.map_file import Rule, Task, WeightMap
+from tfsmith.weights.template import Template
+
+__all__ = ["Mapped", "apply_map", "choose_task"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mapped:
+    """What a map made.
+
+    Attributes:
+        weights: The new weights.
+        task: The task that was chosen, "" if the map has none.
+        left_over: Names that no rule took, and that are not to be dropped.
+        dropped: Names that the map leaves out.
+    """
+
+    weights: Weights
+    task: str
+    left_over: tuple[str, ...]
+    dropped: tuple[str, ...]
+
+
+def apply_map(
+    weights: Weights,
+    found: WeightMap,
+    config: Mapping[str, Any] | None = None,
+    task: str | None = None,
+    *,
+    reverse: bool = False,
+) -> Mapped:
+    """Applies a map. No I/O.
+
+    Args:
+        weights: The weights to be mapped.
+        found: The map.
+        config: The sizes of the model, for rules that resize, and to know how many layers there must be.
+        task: Which task; by default the first whose `when` fits.
+        reverse: Whether to go from the map's target names to its source names.
+
+    Raises:
+        NotFoundInModelError: Weights are missing; all are named.
+        InvalidModelError: A weight has a shape that a rule cannot work with.
+        UsageError: There is no such task.
+    """
+    chosen = choose_task(weights, found, task, reverse=reverse)
+    rules = [_turned(_stripped(rule, chosen), reverse=reverse) for rule in found.rules if _is_of(rule.tasks, chosen)]
+    work = _Work(weights, found, config)
+    for rule in rules:
+        if not (reverse and rule.copy):
+            work.apply(rule, reverse=reverse)
+    if work.missing:
+        raise _missing(weights, work.missing, found, chosen)
+    if reverse:
+        work.taken |= {name for rule in rules if rule.copy for name in work.names_of(rule)}
+    dropped = _dropped(weights, found, chosen) - work.taken
+    left = tuple(name for name in weights if name not in work.taken and name not in dropped)
+    metadata = {} if reverse else {**weights.metadata, **found.metadata}
+    made = replace(weights, tensors=work.made, metadata=metadata)
+    return Mapped(made, "" if chosen is None else chosen.name, left, tuple(sorted(dropped)))
+
+
+def choose_task(weights: Iterable[str], found: WeightMap, task: str | None, *, reverse: bool = False) -> Task | None:
+    """The task by its name, else the first whose glob fits, else the one without a glob.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    if task is not None:
+        for one in found.tasks:
+            if one.name == task:
+                return one
+        names = ", ".join(one.name for one in found.tasks) or "none"
+        raise UsageError(f"the map {found.name!r} has no task {task!r}", remedy=f"its tasks are: {names}")
+    names_there = list(weights)
+    for one in found.tasks:
+        glob = one.when_reverse if reverse else one.when
+        if not glob or any(fnmatchcase(name, glob) for name in names_there):
+            return one
+    return None
+
+
+def _is_of(tasks: Sequence[str], chosen: Task | None) -> bool:
+    return not tasks or (chosen is not None and chosen.name in tasks)
+
+
+def _stripped(rule: Rule, task: Task | None) -> Rule:
+    if task is None or not task.strip:
+        return rule
+    return replace(rule, targets=tuple(name.removeprefix(task.strip) for name in rule.targets))
+
+
+def _turned(rule: Rule, *, reverse: bool) -> Rule:
+    return replace(rule, sources=rule.targets, targets=rule.sources) if reverse else rule
+
+
+def _dropped(weights: Weights, found: WeightMap, task: Task | None) -> set[str]:
+    dropped = training_names(weights) if found.drop_training else set()
+    globs = [glob for drop in found.drops if _is_of(drop.tasks, task) for glob in drop.names]
+    return dropped | {name for name in weights if any(fnmatchcase(name, glob) for glob in globs)}
+
+
+def _missing(weights: Weights, missing: Sequence[str], found: WeightMap, task: Task | None) -> NotFoundInModelError:
+    names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+    whose = f"the map {found.name!r}" if task is None else f"the task {task.name} of the map {found.name!r}"
+    what = f"{len(missing)} weights that {whose} needs are missing: {names}"
+    others = ", ".join(one.name for one in found.tasks if task is None or one.name != task.name)
+    remedy = f"choose another task (--task {others}), or another map" if others else "choose another map"
+    return NotFoundInModelError(what, path=weights.path, remedy=remedy)
+
+
+class _Work:
+    """One application of a map."""
+
+    def __init__(self, weights: Weights, found: WeightMap, config: Mapping[str, Any] | None) -> None:
+        self._weights = weights
+        self._map = found
+        self._config = config
+        self._bindings: dict[str, list[dict[str, str]]] = {}
+        self.made: dict[str, Tensor] = {}
+        self.taken: set[str] = set()
+        self.missing: list[str] = []
+
+    def names_of(self, rule: Rule) -> list[str]:
+        """The weights that a rule's sources fit."""
+        templates = [Template.of(source) for source in rule.sources]
+        return [name for name in self._weights if any(one.match(name) is not None for one in templates)]
+
+    def apply(self, rule: Rule, *, reverse: bool) -> None:
+        """Makes what a rule makes, for every number of its layers."""
+        sources = [Template.of(source) for source in rule.sources]
+        for binding in self._all_bindings(sources):
+            names = [source.fill(binding) for source in sources]
+            gone = [name for name in names if name not in self._weights]
+            if gone:
+                if not rule.optional or len(gone) < len(names):
+                    self.missing += gone
+                continue
+            self.taken |= set(names)
+            tensors = [self._weights[name] for name in names]
+            targets = [Template.of(target).fill(binding) for target in rule.targets]
+            made = self._make(rule, names, tensors, len(targets), reverse=reverse)
+            for target, tensor in zip(targets, made, strict=True):
+                if target in self.made:
+                    what = f"two rules make {target!r}"
+                    raise UsageError(what, where=f"map {self._map.name!r}", remedy="correct the map")
+                self.made[target] = tensor
+
+    def _all_bindings(self, sources: Sequence[Template]) -> list[dict[str, str]]:
+        """What the placeholders stand for: as the config says, else as the names that are there show."""
+        holes = sources[0].holes
+        if not holes:
+            return [{}]
+        if len(holes) == 1 and self._config is not None and holes[0] in self._map.layers:
+            count = config_size(self._config, self._map.layers[holes[0]])
+            return [{holes[0]: str(number)} for number in range(count)]
+        if any(hole not in self._map.layers for hole in holes):
+            return self._found_bindings(holes, sources)
+        key = ",".join(holes)
+        if key not in self._bindings:
+            every = [name for rule in self._map.rules for name in (*rule.sources, *rule.targets)]
+            same = [one for one in map(Template.of, every) if one.holes == holes]
+            self._bindings[key] = self._found_bindings(holes, [*sources, *same])
+        return self._bindings[key]
+
+    def _found_bindings(self, holes: Sequence[str], templates: Sequence[Template]) -> list[dict[str, str]]:
+        """What the names show; for layers, of all rules, so that a layer that lacks one weight is noticed."""
+        found: dict[tuple[str, ...], dict[str, str]] = {}
+        for name in self._weights:
+            for template in templates:
+                binding = template.match(name)
+                if binding is not None:
+                    found[tuple(binding[hole] for hole in holes)] = binding
+        return [found[key] for key in sorted(found, key=lambda values: [(len(value), value) for value in values])]
+
+    def _make(
+        self, rule: Rule, names: Sequence[str], tensors: Sequence[Tensor], count: int, *, reverse: bool
+    ) -> list[Tensor]:
+        """The tensors of one rule. The axis and the rows are those of the map's source side, before a transpose."""
+        label = " + ".join(names)
+        made = [_transposed(tensor) for tensor in tensors] if rule.transpose and reverse else list(tensors)
+        if len(made) > 1:
+            made = [_joined(made, rule.axis, label)]
+        if count > 1:
+            made = list(_split(made[0], count, rule.axis, label))
+        if rule.rows is not None and self._config is not None:
+            rows = config_size(self._config, rule.rows)
+            made = [_with_rows(tensor, rows, label) for tensor in made]
+        if rule.transpose and not reverse:
+            made = [_transposed(tensor) for tensor in made]
+        if rule.cast is not None and not reverse:
+            made = [cast_tensor(tensor, dtype_named(rule.cast), label) for tensor in made]
+        return made
+
+
+def _transposed(tensor: Tensor) -> Tensor:
+    rank = tensor.shape.rank or 0
+    return tensor if rank < 2 else TransposedTensor(tensor, tuple(reversed(range(rank))))
+
+
+def _joined(tensors: Sequence[Tensor], axis: int, label: str) -> Tensor:
+    dims = [list(tensor.shape.dims or ()) for tensor in tensors]
+    if axis >= len(dims[0]):
+        raise _misfit(f"axis {axis} of {tensors[0].shape} cannot be joined", label)
+    others = {(tensor.dtype.base, *size[:axis], *size[axis + 1 :]) for tensor, size in zip(tensors, dims, strict=True)}
+    if len(others) > 1 or len({len(size) for size in dims}) > 1:
+        shapes = ", ".join(f"{tensor.dtype} {tensor.shape}" for tensor in tensors)
+        raise _misfit(f"{shapes} cannot be joined along axis {axis}", label)
+    return JoinedTensor(tuple(tensors), axis)
+
+
+def _split(tensor: Tensor, count: int, axis: int, label: str) -> tuple[Tensor, ...]:
+    dims = tensor.shape.dims or ()
+    if axis >= len(dims) or dims[axis] % count:
+        raise _misfit(f"{tensor.shape} has no {count} equal parts along axis {axis}", label)
+    return split_tensor(tensor, count, axis)
+
+
+def _with_rows(tensor: Tensor, rows: int, label: str) -> Tensor:
+    if not tensor.shape.rank:
+        raise _misfit("a scalar has no rows", label)
+    return resize_rows(tensor, rows)
+
+
+def _misfit(what: str, label: str) -> InvalidModelError:
+    return InvalidModelError(what, where=f"weight {label!r}", remedy="the map is for another model, or is wrong")
