@@ -30,7 +30,7 @@ def _graphs(setup: Setup) -> list[Row]:
         str(size): Command(script("tfsmith", "show", setup.models.graph(size)), turns=turn)
         for size, turn in zip(sizes, turns, strict=True)
     }
-    found = [figures for figures in setup.compare(commands).values()]
+    found = list(setup.compare(commands).values())
     steps = [
         (after.best - before.best) / (large - small)
         for before, after, small, large in zip(found, found[1:], sizes, sizes[1:], strict=False)
@@ -46,9 +46,9 @@ def _graphs(setup: Setup) -> list[Row]:
 
 
 def _checkpoints(setup: Setup) -> list[Row]:
-    sizes = (1, 10, 40) if setup.quick else (100, 1000, 4000)
     free = shutil.disk_usage(setup.output("x").parent).free
-    sizes = tuple(size for size in sizes if size * 1e6 * _ROOM < free)
+    wanted = (1, 10, 40) if setup.quick else (100, 1000, 4000)
+    sizes = [size for size in wanted if size * 1e6 * _ROOM < free]
     prefixes = {size: setup.models.bare_checkpoint(size) for size in sizes}
     commands = {str(size): Command(script("tfsmith", "show", prefix), turns=5) for size, prefix in prefixes.items()}
     found = setup.compare(commands)

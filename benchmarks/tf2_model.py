@@ -14,6 +14,7 @@ def save_model(path: Path, *, quick: bool) -> None:
 
     width, layers, heads, inner = (128, 4, 2, 512) if quick else (768, 12, 12, 3072)
     words, length, labels = 30522, 128, 2
+    inputs = [tf.TensorSpec([None, length], tf.int32, name) for name in ("ids", "mask", "types")]
 
     def weight(name: str, *dims: int) -> Any:
         return tf.Variable(tf.random.stateless_normal(dims, [len(name), sum(dims)], stddev=0.02), name=name)
@@ -66,7 +67,7 @@ def save_model(path: Path, *, quick: bool) -> None:
             self.layers = [Layer(f"layer_{number}") for number in range(layers)]
             self.pooler, self.classifier = Dense(width, width, "pooler"), Dense(width, labels, "classifier")
 
-        @tf.function(input_signature=[tf.TensorSpec([None, length], tf.int32, name) for name in ("ids", "mask", "types")])  # type: ignore[untyped-decorator]
+        @tf.function(input_signature=inputs)  # type: ignore[untyped-decorator]
         def serve(self, ids: Any, mask: Any, types: Any) -> dict[str, Any]:
             x = tf.gather(self.words, ids) + tf.gather(self.types, types) + self.positions[:length]
             x = self.norm(tf.reshape(x, [-1, width]))

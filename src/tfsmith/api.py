@@ -493,10 +493,11 @@ def convert(
         model = load_with(source, checkpoint)
     model = model if tags is None else model.select(tags).alone()
     target = choose_target(Path(path), format, model.kind, as_set=as_set, has_variables=bool(model.variables))
-    _refuse_own_files(model, target.path)
+    _refuse_own_files(dataclasses.replace(model, kind=target.kind), target.path)
     if not force:
         target.refuse_existing()
-    converted = rework(model, ConvertOptions() if options is None else options)
+    alone = repack(model, target.kind).model if target.kind == "checkpoint" else model  # then no graph is in the way
+    converted = rework(alone, ConvertOptions() if options is None else options)
     packed = repack(converted.model, target.kind)
     result = rename_tracked(_with_assets(packed.model, packed.assets, model), converted.names)
     written = write_target(result, model, target, shards=shards, link=link, force=force)

@@ -11,9 +11,14 @@ from typing import Final
 __all__ = [
     "MAX_DEFLATE_RATIO",
     "MAX_DEPTH",
+    "MAX_ELEMENTS",
+    "MAX_FIELDS",
     "MAX_FILLED_BYTES",
-    "MAX_INLINED_NODES",
+    "MAX_FROZEN_FUNCTIONS",
+    "MAX_INLINED_SIZE",
     "MAX_LIST_OUTPUTS",
+    "MAX_META_GRAPHS",
+    "MAX_NODES",
     "MAX_PROTO_BYTES",
     "MAX_RANK",
     "MAX_SHARDS",
@@ -29,8 +34,20 @@ MAX_PROTO_BYTES: Final = 2**31 - 1
 MAX_DEPTH: Final = 100
 """Nested messages; the same cap that protobuf itself applies."""
 
+MAX_FIELDS: Final = 1_000_000
+"""Fields of a message that holds a model, nodes not counted: functions, collections, fields that nobody knows."""
+
+MAX_META_GRAPHS: Final = 10_000
+"""Meta graphs of a SavedModel, one for each tag set; real ones have one to three."""
+
+MAX_NODES: Final = 5_000_000
+"""Nodes of a graph or function; the largest real graphs have some hundred thousand."""
+
 MAX_RANK: Final = 254
 """Dimensions of a tensor; TensorFlow's own limit."""
+
+MAX_ELEMENTS: Final = 2**63 - 1
+"""Elements of a tensor; TensorFlow counts them in 64 bits."""
 
 MAX_SHARDS: Final = 100_000
 """Data files of one checkpoint; the file names have five digits."""
@@ -50,8 +67,11 @@ MAX_STATE_FILE: Final = 2**20
 MAX_LIST_OUTPUTS: Final = 2**20
 """An attribute may claim any number of tensors for an op's list output in a few bytes."""
 
-MAX_INLINED_NODES: Final = 5_000_000
-"""Functions that call functions can grow without bound when they are inlined; real models stay far below this."""
+MAX_INLINED_SIZE: Final = 2**29
+"""Functions that call functions can grow without bound when they are inlined. This many bytes are a million nodes."""
+
+MAX_FROZEN_FUNCTIONS: Final = 10_000
+"""Freezing copies the functions that take variables, once for each way in which they are called."""
 
 MAX_WEIGHTS_HEADER: Final = 100_000_000
 """The header of a safetensors file; the same cap that the format's own library applies."""

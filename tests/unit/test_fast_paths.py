@@ -11,6 +11,7 @@ import pytest
 
 from tfsmith.cli.common import DONE, run
 from tfsmith.errors import InvalidModelError
+from tfsmith.formats import nodes as nodes_module
 from tfsmith.formats.graphdef import plan_graph, read_graph
 from tfsmith.formats.opdefs import op_lookup
 from tfsmith.ir.attr import Func
@@ -25,8 +26,9 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.passes.prune import clean_colocation, colocated, prune_library
 from tfsmith.passes.variables import Source, restore_sources
+from tfsmith.storage import span as span_module
 from tfsmith.storage.sink import AtomicFile, FileSink
-from tfsmith.storage.source import from_bytes, open_file
+from tfsmith.storage.source import FileSource, from_bytes, open_file, release_pages
 from tfsmith.storage.span import Span
 from tfsmith.wire.plan import WritePlan
 
@@ -117,6 +119,55 @@ def test_the_last_name_repeats(output: int, key: str) -> None:
 def test_names_that_cannot_be(names: Tensor, output: int) -> None:
     with pytest.raises(InvalidModelError, match="restore"):
         restore_sources(_restoring(names, output))
+
+
+# --- reading large files ---
+
+
+def test_pieces_of_a_large_file_are_what_its_mapping_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(span_module, "_LARGE_FILE", 1000)
+    (tmp_path / "data").write_bytes(DATA)
+    whole = open_file(tmp_path / "data")
+    for start, stop in (
+        (0, 0),
+        (5, 10),
+        (100_000, 362_144),
+        (100_000, 362_145),
+        (0, len(DATA)),
+        (len(DATA), len(DATA)),
+    ):
+        assert Span(whole.source, start, stop).tobytes() == DATA[start:stop]
+        assert Span(from_bytes(DATA).source, start, stop).tobytes() == DATA[start:stop]
+
+
+def test_pages_that_were_looked_at_are_let_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And reading goes on as if nothing had been: names, attributes, values, views that somebody holds."""
+    values = [float(number) for number in range(3000)]
+    nodes = tuple(Node(f"n{number}", "Const", (), {"value": ArrayTensor.of(values)}) for number in range(20))
+    plan = plan_graph(Graph(nodes))
+    (tmp_path / "graph.pb").write_bytes(plan.tobytes())
+    released: list[FileSource] = []
+    real = FileSource.release_pages
+
+    def release(source: FileSource) -> None:
+        released.append(source)
+        real(source)
+
+    monkeypatch.setattr(FileSource, "release_pages", release)
+    monkeypatch.setattr(nodes_module, "_TOUCHED", 1 << 16)
+    graph = read_graph(open_file(tmp_path / "graph.pb"))
+    found = len(released)
+    assert found > 4
+    arrays = [node.get("value").numpy() for node in graph]
+    assert len(released) > found
+    assert [node.name for node in graph] == [node.name for node in nodes]
+    assert all(array.tolist() == values for array in arrays)
+
+
+def test_nothing_to_let_go_of(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_bytes(b"")
+    release_pages(open_file(tmp_path / "empty"))
+    release_pages(from_bytes(DATA))
 
 
 # --- writing ---

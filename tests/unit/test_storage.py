@@ -63,6 +63,20 @@ def test_file_is_mapped(data: bytes, tmp_path: Path) -> None:
     assert span_crc32c(span) == stream_crc32c(span) == crc32c(data)
 
 
+def test_pieces_of_a_large_file(tmp_path: Path) -> None:
+    """They are read in another way than those of a small one."""
+    with (tmp_path / "f").open("wb") as file:
+        file.truncate(40_000_000)  # takes no space
+        file.seek(20_000_000)
+        file.write(LARGE)
+    span = open_file(tmp_path / "f")
+    assert span.sub(20_000_000, 20_000_000 + len(LARGE)).tobytes() == LARGE
+    assert span.sub(19_999_999, 20_000_003).tobytes() == b"\x00\x00\x01\x02"
+    assert span.sub(40_000_000, 40_000_000).tobytes() == b""
+    assert b"".join(span.sub(20_000_010, 20_500_000).chunks()) == LARGE[10:500_000]
+    assert span_crc32c(span.sub(20_000_000, 20_000_000 + len(LARGE))) == crc32c(LARGE)
+
+
 def test_file_stays_readable_when_its_name_is_gone(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_bytes(LARGE)

@@ -24,6 +24,7 @@ from tfsmith.ir.tensor import (
     Tensor,
 )
 from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
 
 Read = Callable[[Any], Tensor]
@@ -238,7 +239,7 @@ def test_too_many_dimensions_are_refused(read: Read) -> None:
         tensor.numpy()
 
 
-@pytest.mark.parametrize("dims", [(2**40, 2**40), (2**62,)])
+@pytest.mark.parametrize("dims", [(2**40,), (2**62,)])
 def test_claims_of_a_few_bytes_are_not_believed(read: Read, dims: tuple[int, ...]) -> None:
     for message in (_proto("float32", dims, float_val=[1.0]), _proto("string", dims, string_val=[b"x"])):
         tensor = read(message)
@@ -300,7 +301,7 @@ def test_scalars_go_into_lists_and_the_rest_into_content() -> None:
 def test_values_in_a_file_stay_there() -> None:
     span = from_bytes(bytes(range(64)))
     plan = plan_tensor(SpanTensor(dtype_named("float32"), Shape((4, 4)), span))
-    assert any(not isinstance(part, bytes) and part.source is span.source for part in plan.parts())
+    assert any(isinstance(part, Span) and part.source is span.source for part in plan.parts())
 
 
 def test_array_in_another_byte_order_or_layout() -> None:

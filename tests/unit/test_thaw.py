@@ -372,6 +372,12 @@ def test_a_cycle_of_identities_ends() -> None:
     assert thawed(model_of(*nodes)) == ["w"]
 
 
+@pytest.mark.parametrize("place", [(b"loc:@\xff",), (b"loc:@gone",), (7,), 7, b"loc:@x"])
+def test_wishes_for_a_place_that_make_no_sense(place: Any) -> None:
+    model = model_of(const("w", (2000,), _class=place), identity("w/read", "w"), identity("last", "w/read"))
+    assert tfsmith.freeze(tfsmith.thaw(model)).graph["w"].op == "Const"
+
+
 # What the signature is
 
 

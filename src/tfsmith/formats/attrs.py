@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from types import MappingProxyType
 from typing import Any
 
@@ -67,7 +68,7 @@ def _value(field: str, value: Any, name: str, path: str | None, depth: int) -> A
     if field == "type":
         return dtype(value)
     if field == "shape":
-        return shape_from_message(value)
+        return shape_from_message(value, f"attribute {name!r}", path)
     if field == "tensor":
         return tensor_from_message(value, f"attribute {name!r}", path)
     if field == "func":
@@ -78,7 +79,7 @@ def _value(field: str, value: Any, name: str, path: str | None, depth: int) -> A
 def attr_from_span(span: Span, name: str) -> Attr:
     """An AttrValue in a file; a large tensor stays there."""
     if len(span) > _LARGE:
-        found = list(fields(span))
+        found = list(islice(fields(span), 2))
         if len(found) == 1 and found[0].number == _TENSOR and found[0].wire_type == BYTES:
             inner = Span(span.source, found[0].start, found[0].stop)
             return Attr("tensor", tensor_from_span(inner, f"attribute {name!r}"))

@@ -11,6 +11,7 @@ from tfsmith.formats.opdefs import op_from_message, op_lookup, op_to_message
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.part import Part
+from tfsmith.limits import MAX_FIELDS
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan, encode_varint, tag
@@ -33,7 +34,7 @@ def read_library(span: Span, own_ops: Callable[[], Mapping[str, OpDef]]) -> Libr
     registered: dict[str, str] = {}
     extras: list[Span] = []
     ops = op_lookup(own_ops, lambda: functions)
-    for field in fields(span):
+    for field in fields(span, MAX_FIELDS):
         if field.number == _FUNCTION and field.wire_type == BYTES:
             inner = Span(span.source, field.start, field.stop)
             name = _name(inner)

@@ -15,6 +15,7 @@ from tfsmith.formats.signatures import plan_signatures, signatures_from_messages
 from tfsmith.ir.metagraph import Asset, MetaGraph, MetaInfo, ObjectGraph, ObjectNode, Saver
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.part import Part
+from tfsmith.limits import MAX_FIELDS
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan
@@ -38,7 +39,7 @@ def read_meta_graph(span: Span) -> MetaGraph:
     found: dict[int, list[Span]] = {number: [] for number in _KNOWN}
     payload: dict[int, Span] = {}
     extras: list[Span] = []
-    for field in fields(span):
+    for field in fields(span, MAX_FIELDS):
         whole = Span(span.source, field.tag_start, field.stop)
         if field.number not in found or field.wire_type != BYTES:
             extras.append(whole)

@@ -8,17 +8,17 @@ the tensor's bytes are never touched.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 
-from tfsmith.errors import CorruptFileError, TruncatedFileError
+from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError
 from tfsmith.formats.attrs import attr_from_span, attrs_from_map, plan_attr_entries
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.node import Node
+from tfsmith.limits import MAX_FIELDS, MAX_NODES
 from tfsmith.storage.source import from_bytes, release_pages
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import message_class, parse
 from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.scan import BYTES, RawField, fields
+from tfsmith.wire.scan import BYTES, RawField, fields, too_many_fields
 
 __all__ = ["FileNodes", "plan_node", "read_nodes", "scan_places"]
 
@@ -29,6 +29,7 @@ _RUN = 1 << 20
 """So many bytes of small nodes are parsed at once."""
 _TOUCHED = 1 << 24
 """Behind so many bytes, the pages that were looked at are let go: for a byte, the system may map megabytes."""
+_DAMAGED = "the file is damaged or is of another kind; fetch it again"
 
 
 class FileNodes:
@@ -82,6 +83,8 @@ def read_nodes(whole: Span, places: list[tuple[int, int, int]], message: str, fi
     Raises:
         CorruptFileError: A node cannot be decoded; the error has its offset.
     """
+    from google.protobuf.message import DecodeError
+
     origin = FileNodes(whole)
     holder = message_class(message)
     nodes: list[Node] = []
@@ -102,8 +105,8 @@ def read_nodes(whole: Span, places: list[tuple[int, int, int]], message: str, fi
         run = places[first:last]
         try:
             parsed = getattr(holder.FromString(origin.span(tag_start, stop).tobytes()), field)
-        except Exception as error:
-            raise _explain(origin, run, error) from error
+        except DecodeError as error:
+            raise _explain(origin, run) from error
         for found, (_, start, stop) in zip(parsed, run, strict=True):
             op = sys.intern(found.op)
             nodes.append(Node.from_file(found.name, op, tuple(found.input), found.device, origin, start, stop))
@@ -111,18 +114,16 @@ def read_nodes(whole: Span, places: list[tuple[int, int, int]], message: str, fi
     return tuple(nodes)
 
 
-def _explain(origin: FileNodes, run: Iterable[tuple[int, int, int]], error: Exception) -> Exception:
+def _explain(origin: FileNodes, run: list[tuple[int, int, int]]) -> CorruptFileError:
     """Finds the node that protobuf could not parse, by parsing one at a time."""
-    from google.protobuf.message import DecodeError
-
-    if not isinstance(error, DecodeError):
-        return error
     for _, start, stop in run:
         try:
             parse("NodeDef", origin.span(start, stop), "a node")
         except CorruptFileError as found:
             return found
-    return error
+    # Each is sound by itself, but inside of the graph one of them goes deeper than protobuf allows.
+    span = origin.span(run[0][1], run[-1][2])
+    return CorruptFileError("a node is nested too deeply", path=span.name, offset=span.start, remedy=_DAMAGED)
 
 
 def _scan_node(origin: FileNodes, start: int, stop: int) -> Node:
@@ -162,8 +163,7 @@ def _text(span: Span) -> str:
     try:
         return span.tobytes().decode()
     except UnicodeDecodeError as error:
-        remedy = "the file is damaged or is of another kind; fetch it again"
-        raise CorruptFileError("a name is not text", path=span.name, offset=span.start, remedy=remedy) from error
+        raise CorruptFileError("a name is not text", path=span.name, offset=span.start, remedy=_DAMAGED) from error
 
 
 def scan_places(span: Span, number: int) -> tuple[list[tuple[int, int, int]], list[RawField]]:
@@ -183,6 +183,8 @@ def scan_places(span: Span, number: int) -> tuple[list[tuple[int, int, int]], li
                 places.append((field.tag_start, field.start, field.stop))
             else:
                 others.append(field)
+                if len(others) > MAX_FIELDS:
+                    raise too_many_fields(span, field)
             position = field.stop
             continue
         tag_start = position
@@ -208,6 +210,9 @@ def scan_places(span: Span, number: int) -> tuple[list[tuple[int, int, int]], li
         if position >= release_at:
             release_pages(span)
             release_at = position + _TOUCHED
+        if len(places) > MAX_NODES:
+            remedy = "no real model has so many; do not trust the file"
+            raise LimitError(f"there are over {MAX_NODES} nodes", path=span.name, offset=tag_start, remedy=remedy)
     return places, others
 
 

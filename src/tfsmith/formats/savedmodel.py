@@ -12,6 +12,7 @@ from tfsmith.formats.metagraph import read_meta_graph
 from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.formats.textfile import read_text
 from tfsmith.ir.model import Model, SideFile
+from tfsmith.limits import MAX_META_GRAPHS
 from tfsmith.storage.source import open_file
 from tfsmith.storage.span import Span
 from tfsmith.wire.scan import BYTES, VARINT, fields
@@ -56,7 +57,7 @@ def read_saved_model(span: Span) -> Model:
     """
     metas = []
     extras = []
-    for field in fields(span):
+    for field in fields(span, MAX_META_GRAPHS):
         if field.number == META_GRAPHS and field.wire_type == BYTES:
             metas.append(read_meta_graph(Span(span.source, field.start, field.stop)))
             continue

@@ -24,15 +24,15 @@ def signatures_from_messages(messages: Mapping[str, Any], path: str | None = Non
 
 def _signature(message: Any, path: str | None) -> Signature:
     return Signature(
-        {key: _info(message.inputs[key]) for key in sorted(message.inputs)},
-        {key: _info(message.outputs[key]) for key in sorted(message.outputs)},
+        {key: _info(message.inputs[key], f"input {key!r}", path) for key in sorted(message.inputs)},
+        {key: _info(message.outputs[key], f"output {key!r}", path) for key in sorted(message.outputs)},
         message.method_name,
         {key: tensor_from_message(message.defaults[key], f"default {key!r}", path) for key in sorted(message.defaults)},
     )
 
 
-def _info(message: Any) -> TensorInfo:
-    kind, shape = dtype(message.dtype), shape_from_message(message.tensor_shape)
+def _info(message: Any, label: str, path: str | None) -> TensorInfo:
+    kind, shape = dtype(message.dtype), shape_from_message(message.tensor_shape, label, path)
     encoding = message.WhichOneof("encoding")
     if encoding == "coo_sparse":
         sparse = message.coo_sparse
@@ -44,7 +44,8 @@ def _info(message: Any) -> TensorInfo:
         }
         return TensorInfo("", kind, shape, "sparse", parts)
     if encoding == "composite_tensor":
-        components = {str(number): _info(item) for number, item in enumerate(message.composite_tensor.components)}
+        inner = enumerate(message.composite_tensor.components)
+        components = {str(number): _info(item, label, path) for number, item in inner}
         spec = message.composite_tensor.type_spec.SerializeToString()
         return TensorInfo("", kind, shape, "composite", components, spec)
     return TensorInfo(message.name, kind, shape)

@@ -20,12 +20,11 @@ from tfsmith.ir.cast import CastTensor
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
-from tfsmith.limits import MAX_RANK
 from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.scan import BYTES, VARINT, as_int32, fields, read_varint
+from tfsmith.wire.scan import BYTES, VARINT, RawField, as_int32, fields, read_varint
 
 __all__ = ["tensor_from_message", "tensor_from_span", "plan_tensor", "shape_from_message", "set_shape"]
 
@@ -47,6 +46,7 @@ _LISTS = MappingProxyType(
     }
 )
 _IN_FLOAT8_VAL = ("float8", "float4")
+_FEW = 1 << 12
 _UNSIGNED = MappingProxyType({1: "B", 2: "H", 4: "I"})
 # Lists whose wire form is already the raw little-endian bytes: field number and the dtypes that use it so.
 _RAW_LISTS = MappingProxyType({5: "float32", 6: "float64", 9: "complex64", 12: "complex128"})
@@ -58,9 +58,20 @@ _CONTENT_DTYPES = frozenset([
 ])  # fmt: skip
 
 
-def shape_from_message(message: Any) -> Shape:
-    """A TensorShapeProto."""
-    return Shape(None) if message.unknown_rank else Shape(tuple(dim.size for dim in message.dim))
+def shape_from_message(message: Any, label: str = "a tensor", path: str | None = None) -> Shape:
+    """A TensorShapeProto.
+
+    Raises:
+        InvalidModelError: No tensor can have this shape.
+    """
+    if message.unknown_rank:
+        return Shape(None)
+    shape = Shape(tuple([dim.size for dim in message.dim]))
+    flaw = shape.flaw()
+    if flaw is not None:
+        what = f"{label} has the impossible shape {shape}: {flaw}"
+        raise InvalidModelError(what, path=path, remedy="the file is damaged; fetch it again")
+    return shape
 
 
 def set_shape(message: Any, shape: Shape) -> None:
@@ -79,7 +90,7 @@ def tensor_from_message(message: Any, label: str = "a tensor", path: str | None 
     Raises:
         InvalidModelError: Its shape cannot be, or does not fit its values.
     """
-    kind, shape = dtype(message.dtype).base, _static(shape_from_message(message.tensor_shape), label, path)
+    kind, shape = dtype(message.dtype).base, _static(message.tensor_shape, label, path)
     if kind.name == "string":
         if message.tensor_content:
             return StringTensor(shape, _content_strings(message.tensor_content, shape, label, path))
@@ -100,21 +111,21 @@ def tensor_from_span(span: Span, label: str = "a tensor") -> Tensor:
         CorruptFileError: It is no TensorProto.
         InvalidModelError: Its shape cannot be, or does not fit its values.
     """
-    number, dims, payloads = 0, None, []
+    number, dims = 0, None
+    payloads: list[RawField] = []
     for field in fields(span):
         if field.number == _DTYPE and field.wire_type == VARINT:
             number = as_int32(field.value)
         elif field.number == _SHAPE and field.wire_type == BYTES and dims is None:
             dims = Span(span.source, field.start, field.stop)
-        else:
+        elif len(payloads) < 2:  # there may be millions
             payloads.append(field)
     kind = dtype(number).base
     if len(payloads) == 1 and payloads[0].wire_type == BYTES and kind.itemsize:
         only = payloads[0]
         raw = only.number == _CONTENT or _RAW_LISTS.get(only.number) == kind.name
         values = Span(span.source, only.start, only.stop)
-        shape = shape_from_message(parse("TensorShapeProto", b"" if dims is None else dims))
-        shape = _static(shape, label, span.name)
+        shape = _static(parse("TensorShapeProto", b"" if dims is None else dims), label, span.name)
         if raw and (only.number == _CONTENT or len(values) == (shape.elements or 0) * kind.itemsize):
             return SpanTensor(kind, shape, values, label=label)
     return tensor_from_message(parse("TensorProto", span, label), label, span.name)
@@ -133,25 +144,29 @@ def _content_strings(data: bytes, shape: Shape, label: str, path: str | None) ->
     return tuple(data[stop - length : stop] for stop, length in zip(stops, lengths, strict=True))
 
 
-def _static(shape: Shape, label: str, path: str | None) -> Shape:
-    if not shape.is_static or (shape.rank or 0) > MAX_RANK:
+def _static(message: Any, label: str, path: str | None) -> Shape:
+    shape = shape_from_message(message, label, path)
+    if not shape.is_static:
         remedy = "a constant must have a full shape; the file is damaged"
         raise InvalidModelError(f"{label} has the impossible shape {shape}", path=path, remedy=remedy)
     return shape
 
 
 def _list_bytes(message: Any, kind: DType) -> bytes:
-    """The values of the list that the dtype names, as little-endian bytes; numpy is not needed for a few numbers."""
+    """The values of the list that the dtype names, as little-endian bytes."""
     if kind.name.startswith(_IN_FLOAT8_VAL):
         return bytes(message.float8_val)
     field, code = _LISTS.get(kind.name, ("int_val", ""))
     values = getattr(message, field)
-    if not code:  # narrow integers are stored in wide ones; what does not fit wraps, as in TensorFlow
-        code, mask = _UNSIGNED[kind.itemsize], (1 << 8 * kind.itemsize) - 1
-        values = [value & mask for value in values]
-    elif code == "H":
-        values = [value & 0xFFFF for value in values]
-    return struct.pack(f"<{len(values)}{code}", *values)
+    wraps = not code or code == "H"  # narrow numbers are stored in wide ones; what does not fit wraps, as in TensorFlow
+    code = code or _UNSIGNED[kind.itemsize]
+    mask = (1 << 8 * struct.calcsize(code)) - 1
+    numbers = (value & mask for value in values) if wraps else values
+    if len(values) <= _FEW:
+        return struct.pack(f"<{len(values)}{code}", *numbers)
+    import numpy  # not needed for a few numbers, but many would take ten times the file's size as Python objects
+
+    return numpy.fromiter(numbers, f"<{code}", len(values)).tobytes()
 
 
 def plan_tensor(tensor: Tensor) -> WritePlan:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node
+from tfsmith.ir.opdb import OpLookup
 
 __all__ = ["Body", "Use"]
 
@@ -26,7 +27,13 @@ class Use(NamedTuple):
 
 
 class Body(ABC):
-    """Ordered, name-indexed nodes. A body never changes; indexes and use lists are made on first use and kept."""
+    """Ordered, name-indexed nodes. A body never changes; indexes and use lists are made on first use and kept.
+
+    Attributes:
+        op_def: Finds the definition of an op by name, or None.
+    """
+
+    op_def: OpLookup
 
     @property
     @abstractmethod
@@ -85,7 +92,14 @@ class Body(ABC):
         return tuple(self.resolve(text) for text in node.inputs)
 
     def producer(self, node: Node, index: int) -> Node | None:
-        """The node that gives input number `index`; None where a function's argument gives it."""
+        """The node that gives input number `index`; None where a function's argument gives it.
+
+        Raises:
+            InvalidModelError: There is no such input, or it names a node that is not there.
+        """
+        if index >= len(node.inputs):
+            remedy = "the graph is cut off or was pruned badly; write it again from its source"
+            raise InvalidModelError(f"it has no input {index}", where=f"node {node.name!r}", remedy=remedy)
         name = self.resolve(node.inputs[index]).node
         if name in self.by_name:
             return self.by_name[name]
@@ -165,8 +179,12 @@ class Body(ABC):
             )
         return tuple(ready)
 
-    def ancestors(self, names: Iterable[str]) -> set[str]:
+    def ancestors(self, names: Iterable[str], known: Container[str] = ()) -> set[str]:
         """The names of all nodes that these need, control edges counted, themselves included. Linear.
+
+        Args:
+            names: The nodes.
+            known: Nodes whose ancestors are known already: they, and what only they need, are left out.
 
         Raises:
             InvalidModelError: An input names a node that is not there.
@@ -176,7 +194,7 @@ class Body(ABC):
         todo = [self[name].name for name in names]
         while todo:
             name = todo.pop()
-            if name in seen or name in args:
+            if name in seen or name in args or name in known:
                 continue
             seen.add(name)
             node = self.by_name[name]

@@ -12,6 +12,8 @@ from tfsmith.limits import MAX_LIST_OUTPUTS
 
 __all__ = ["OpDef", "ArgDef", "AttrDef"]
 
+_REMEDY = "TensorFlow refuses this graph too; write it again from its source"
+
 
 @dataclass(frozen=True, slots=True)
 class ArgDef:
@@ -40,9 +42,11 @@ class ArgDef:
         if self.type_list_attr and found is not None and found.kind in ("list", "list(type)"):
             count = len(found.value)
         if count is None:
-            raise InvalidModelError(f"attribute {name!r}, which says how many tensors {self.name!r} is, is missing")
+            what = f"attribute {name!r}, which says how many tensors {self.name!r} is, is missing or of another kind"
+            raise InvalidModelError(what, remedy=_REMEDY)
         if not 0 <= count <= MAX_LIST_OUTPUTS:
-            raise InvalidModelError(f"attribute {name!r} says that {self.name!r} is {count} tensors, which cannot be")
+            what = f"attribute {name!r} says that {self.name!r} is {count} tensors, which cannot be"
+            raise InvalidModelError(what, remedy=_REMEDY)
         return count
 
     def types(self, attrs: Mapping[str, Attr]) -> tuple[DType | None, ...]:
@@ -99,6 +103,16 @@ class OpDef:
                 return f"{output.name}:{index}" if index >= 0 else None
             index -= count
         return None
+
+    def input_count(self, attrs: Mapping[str, Attr]) -> int:
+        """How many tensors a node with these attributes takes."""
+        attrs = self._with_defaults(attrs)
+        return sum(arg.count(attrs) for arg in self.inputs)
+
+    def output_count(self, attrs: Mapping[str, Attr]) -> int:
+        """How many tensors a node with these attributes gives."""
+        attrs = self._with_defaults(attrs)
+        return sum(arg.count(attrs) for arg in self.outputs)
 
     def output_types(self, attrs: Mapping[str, Attr]) -> tuple[DType | None, ...]:
         """The type of each output of a node with these attributes; None where they do not say."""

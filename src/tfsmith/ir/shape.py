@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
+from tfsmith.limits import MAX_ELEMENTS, MAX_RANK
+
 __all__ = ["Shape", "UNKNOWN", "SCALAR"]
+
+_SHOWN = 32
+"""So many dimensions are printed; a hostile file may claim millions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,22 @@ class Shape:
         """How many elements, if every dimension is known."""
         return prod(self.dims) if self.dims is not None and self.is_static else None
 
+    def flaw(self) -> str | None:
+        """Why no tensor can have this shape, or None: the rules are TensorFlow's own."""
+        dims = self.dims or ()
+        if len(dims) > MAX_RANK:
+            return f"it has {len(dims)} dimensions, and no tensor has more than {MAX_RANK}"
+        if dims and min(dims) < -1:
+            return f"it has a dimension of {min(dims)}"
+        if abs(prod(dims)) > MAX_ELEMENTS:
+            return "it has more elements than can be counted"
+        return None
+
     def __str__(self) -> str:
         if self.dims is None:
             return "?"
-        return "[" + ", ".join("?" if dim < 0 else str(dim) for dim in self.dims) + "]"
+        shown = ["?" if dim < 0 else str(dim) for dim in self.dims[:_SHOWN]]
+        return "[" + ", ".join([*shown, "..."] if len(self.dims) > _SHOWN else shown) + "]"
 
 
 UNKNOWN = Shape(None)

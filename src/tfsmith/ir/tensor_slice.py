@@ -50,9 +50,9 @@ def slice_tensor(tensor: Tensor, extents: str, label: str) -> Tensor:
     Raises:
         InvalidModelError: The text is no such thing, or does not fit the tensor.
     """
-    *sizes, spans = extents.split()
     full = tensor.shape.dims or ()
     try:
+        *sizes, spans = extents.split()
         claimed = tuple(map(int, sizes))
         pairs = [(0, size) if span == "-" else _pair(span) for span, size in zip(spans.split(":"), full, strict=True)]
     except ValueError as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from tfsmith.errors import InvalidModelError, UnsupportedError
+from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
 from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body, Use
 from tfsmith.ir.dtype import DType, dtype_named
@@ -22,7 +22,7 @@ from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, Tensor
-from tfsmith.limits import MAX_RANK
+from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS, MAX_RANK
 from tfsmith.passes.calls import CALLERS, rename_output, rename_outputs
 from tfsmith.passes.thawed import added_reads, handle_to_const, read_to_identity, without_reads
 
@@ -39,6 +39,7 @@ _DROPPED = frozenset(
     {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "DestroyResourceOp", "DisableCopyOnRead"}
 )
 _RESOURCE = dtype_named("resource")
+_DAMAGED = "the file is damaged; fetch it again"
 _INDEX_TYPES = (dtype_named("int32"), dtype_named("int64"))
 
 
@@ -191,7 +192,7 @@ class _Work:
         if index_type not in _INDEX_TYPES or not isinstance(batch_dims, int) or abs(batch_dims) > MAX_RANK:
             what = f"a gather by {index_type} with batch_dims {batch_dims!r} cannot be"
             where = f"{self._body.title}, node {node.name!r}"
-            raise InvalidModelError(what, where=where, remedy="the file is damaged; fetch it again")
+            raise InvalidModelError(what, where=where, remedy=_DAMAGED)
         self.added.append(_scalar(axis, index_type, batch_dims))
         attrs = {"Tparams": node.get("dtype", value.dtype), "Tindices": index_type, "Taxis": index_type}
         if batch_dims:
@@ -262,6 +263,7 @@ class _Library:
         self._known: dict[tuple[str, int, Value, bool], str] = {}
         self.made: dict[str, Function] = {}
         self.dropped: set[str] = set()
+        self._depth = 0
 
     def _function(self, name: str, where: str) -> Function:
         found = self.made.get(name) or self._graph.library.get(name)
@@ -277,9 +279,11 @@ class _Library:
         index = position - first
         if index < 0:
             return node
-        types = list(node.get(types_attr, ()))
-        types[index] = value.dtype
-        changes: dict[str, object] = {types_attr: tuple(types)}
+        types = node.attrs[types_attr]
+        if types.kind != "list(type)" or index >= len(types.value):
+            what = f"attribute {types_attr!r} does not say the type of input {position}"
+            raise InvalidModelError(what, where=where, remedy=_DAMAGED)
+        changes: dict[str, object] = {types_attr: (*types.value[:index], value.dtype, *types.value[index + 1 :])}
         in_loop = in_loop or node.op.endswith("While")
         for key in function_attrs:
             found = node.attrs[key]
@@ -288,9 +292,9 @@ class _Library:
             else:
                 changes[key] = tuple(self._converted(func, index, value, where, in_loop) for func in found.value)
         for key in ("output_shapes", "_output_shapes"):  # a loop gives what it takes
-            shapes = node.get(key)
-            if node.op.endswith("While") and shapes:
-                changes[key] = (*shapes[:index], value.shape, *shapes[index + 1 :])
+            shapes = node.attrs.get(key)
+            if node.op.endswith("While") and shapes is not None and shapes.kind == "list(shape)":
+                changes[key] = (*shapes.value[:index], value.shape, *shapes.value[index + 1 :])
         return node.replace(attrs=changes)
 
     def _converted(
@@ -300,7 +304,12 @@ class _Library:
         if key not in self._known:
             name = self._fresh(func.name)
             self._known[key] = name
+            if self._depth >= MAX_DEPTH or len(self._known) > MAX_FROZEN_FUNCTIONS:
+                what = "functions hand a variable on to each other without end"
+                raise LimitError(what, where=where, remedy="do not trust the file")
+            self._depth += 1
             self.made[name] = self._convert(self._function(func.name, where), name, index, value, in_loop, is_body)
+            self._depth -= 1
         return Func(self._known[key], func.attrs)
 
     def _fresh(self, name: str) -> str:
@@ -314,6 +323,10 @@ class _Library:
         self, function: Function, name: str, index: int, value: Value, in_loop: bool, is_body: bool
     ) -> Function:
         parts = function.part.value
+        results = parts.signature.outputs if is_body else function.args
+        if index >= min(len(function.args), len(results)):
+            what = f"it is called with {index + 1} arguments or more, but takes {len(function.args)}"
+            raise InvalidModelError(what, where=function.title, remedy=_DAMAGED)
         work = _Work(function, {}, self, in_loop=in_loop)
         work.follow({function.args[index]: value}, set())
         self.dropped |= work.dropped

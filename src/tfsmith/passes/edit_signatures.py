@@ -70,7 +70,7 @@ def _unseen(added: Collection[str]) -> Note:
     what = (
         "tf.saved_model.load does not see a new signature of a TensorFlow 2 model, though Serving and TF1's loader do"
     )
-    return Note(what, tuple(added), "for tf.saved_model.load, convert to a .meta first, and that to a SavedModel")
+    return Note(what, tuple(added), "it takes them from the Python objects")
 
 
 def _renamed(model: Model, names: Mapping[str, str | None]) -> dict[str, Signature]:

@@ -88,7 +88,7 @@ def collected(model: Model, key: str) -> tuple[Candidate, ...]:
     return tuple(
         _candidate(model.graph, model.graph.by_name[name], f"it is in the collection {key!r}", 0, output)
         for name, output in names
-        if name in model.graph
+        if name in model.graph and output >= 0
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.ir.check import check_graph
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Saver
 from tfsmith.ir.model import Model, SideFile
@@ -79,6 +80,7 @@ def export(model: Model, options: ExportOptions) -> Exported:
     kept = [*outputs, *([] if main_op is None else [main_op])]
     inputs = {check_tensor(model, name).node for found in signatures.values() for name in _inputs(found)}
     needed = prune(graph, [*kept, *inputs])
+    check_graph(prune_library(needed))
     variables = _variables(model, graph if options.all_variables else needed, options)
     if options.prune:
         graph = needed

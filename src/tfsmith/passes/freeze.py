@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
-from tfsmith.errors import UnsupportedError, UsageError
+from tfsmith.errors import NotFoundInModelError, UnsupportedError, UsageError
+from tfsmith.ir.check import check_graph
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo
@@ -100,7 +101,8 @@ def freeze(model: Model, options: FreezeOptions) -> Frozen:
     meta = model.meta
     outputs = choose_outputs(model, options.outputs, options.signature)
     kept = init_nodes(meta) if options.keep_init else []
-    graph = prune(model.graph, [*(endpoint.node for endpoint in outputs.values()), *kept])
+    graph = prune_library(prune(model.graph, [*(endpoint.node for endpoint in outputs.values()), *kept]))
+    check_graph(graph)
     notes: list[Note] = []
     inline = meta.objects is not None if options.inline is None else options.inline
     if inline:
@@ -179,7 +181,11 @@ def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str])
         if graph[endpoint.node].op not in CALL_OPS and graph[endpoint.node].op not in graph.library:
             found[key] = endpoint
             continue
-        tensor = moved[f"{endpoint.node}:{endpoint.output}"]
+        tensor = moved.get(str(endpoint))
+        if tensor is None:
+            what = f"the function that it calls gives no output {endpoint.output}"
+            remedy = "`tfsmith show --outputs` lists likely outputs"
+            raise NotFoundInModelError(what, where=f"node {endpoint.node!r}", remedy=remedy)
         name = _free(parse_input(key).node, names)
         names.add(name)
         source = parse_input(tensor)

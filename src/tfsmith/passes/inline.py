@@ -9,11 +9,13 @@ from tfsmith.ir.attr import Attr
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Node, parse_input
-from tfsmith.limits import MAX_DEPTH, MAX_INLINED_NODES
+from tfsmith.limits import MAX_DEPTH, MAX_INLINED_SIZE
 
 __all__ = ["inline_calls", "CALL_OPS"]
 
 CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_NODE_SIZE = 500
+"""About what a node takes in memory, besides its name."""
 _NEEDS_NO_ORDER = frozenset({"Const", "Placeholder", "VarHandleOp", "NoOp"})
 
 
@@ -44,6 +46,8 @@ class _Inliner:
         self._names = set(graph.by_name)
         self._aliases: dict[tuple[str, int], str] = {}
         self._controls: dict[str, tuple[str, ...]] = {}
+        self._waited: dict[str, tuple[str, ...]] = {}
+        self._size = 0
 
     def add(self, node: Node, depth: int) -> None:
         """Adds a node of the flat graph, or in place of a call the body that it calls."""
@@ -51,12 +55,18 @@ class _Inliner:
         if function is None:
             self._nodes.append(node)
             return
-        if depth > MAX_DEPTH or len(self._nodes) > MAX_INLINED_NODES:
-            what = (
-                "functions call each other without end" if depth > MAX_DEPTH else "the inlined graph grows without end"
-            )
+        if depth > MAX_DEPTH:
+            what = "functions call each other without end"
             raise LimitError(what, where=f"node {node.name!r}", remedy="do not trust the file")
+        self._grow(len(function.nodes) * (len(node.name) + _NODE_SIZE), node)
         self._expand(node, function, depth)
+
+    def _grow(self, size: int, node: Node) -> None:
+        """Counts, before it is made, about how many bytes of names and nodes are added."""
+        self._size += size
+        if self._size > MAX_INLINED_SIZE:
+            what = "the graph grows without end when its functions are put in place of their calls"
+            raise LimitError(what, where=f"node {node.name!r}", remedy="do not trust the file")
 
     def _called(self, node: Node) -> Function | None:
         library = self._graph.library
@@ -85,6 +95,7 @@ class _Inliner:
             inputs = tuple(text for old in node.inputs for text in scope.flat(old))
             if waits and node.op not in _NEEDS_NO_ORDER and self._is_stateful(node):
                 inputs += waits
+            self._grow(8 * len(inputs), call)
             attrs: dict[str, Attr | None] = dict(_bound(node, call))
             if "_class" in node.attrs:
                 attrs["_class"] = None  # names of the body mean nothing in the flat graph
@@ -98,7 +109,8 @@ class _Inliner:
             for flat in scope.flat(text):
                 self._aliases[call.name, index] = flat
                 index += 1
-        self._controls[call.name] = tuple(f"^{names[name]}" for name in function.control_ret.values() if name in names)
+        results = dict.fromkeys(function.control_ret.values())  # several may wait for one node
+        self._controls[call.name] = tuple(f"^{names[name]}" for name in results if name in names)
 
     def _is_stateful(self, node: Node) -> bool:
         op = self._graph.op_def(node.op)
@@ -134,6 +146,7 @@ class _Inliner:
                 controls.update(dict.fromkeys(self._waits(name)))
             else:
                 controls[text] = None
+        self._grow(8 * len(controls), node)
         return node.replace(inputs=(*inputs, *controls)) if changed else node
 
     def _tensor(self, name: str, output: int) -> str:
@@ -147,13 +160,18 @@ class _Inliner:
             name, output = parse_input(found)
         raise LimitError("calls hand a tensor on without end", where=f"node {name!r}", remedy="do not trust the file")
 
-    def _waits(self, name: str, depth: int = 0) -> list[str]:
-        """What a control edge from a call waits for: the body's control outputs, through calls in it."""
-        found: list[str] = []
-        for text in self._controls[name] if depth < MAX_DEPTH else ():
-            inner = text[1:]
-            found += self._waits(inner, depth + 1) if inner in self._controls else [text]
-        return found
+    def _waits(self, name: str) -> tuple[str, ...]:
+        """What a control edge from a call waits for: the body's control outputs, through calls in it.
+
+        Calls are nested at most `MAX_DEPTH` deep, for `add` allows no more.
+        """
+        known = self._waited.get(name)
+        if known is None:
+            found: dict[str, None] = {}
+            for text in self._controls[name]:
+                found.update(dict.fromkeys(self._waits(text[1:]) if text[1:] in self._controls else (text,)))
+            known = self._waited[name] = tuple(found)
+        return known
 
 
 class _Scope:

@@ -8,7 +8,7 @@ from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import Endpoint, parse_input
+from tfsmith.ir.node import CONTROL, Endpoint, parse_input
 from tfsmith.ir.signature import SERVING_DEFAULT, Signature, TensorInfo
 from tfsmith.passes.endpoints import collected, guess_outputs
 
@@ -95,6 +95,15 @@ def check_tensor(model: Model, name: str) -> Endpoint:
         near = nearest(endpoint.node, model.graph.by_name)
         remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --outputs` lists likely ones"
         raise NotFoundInModelError(f"there is no node {endpoint.node!r} in the graph", path=model.path, remedy=remedy)
+    if endpoint.output == CONTROL:
+        what = f"{name!r} is a control edge, which gives no tensor"
+        raise NotFoundInModelError(what, path=model.path, remedy=f"name the node itself: {endpoint.node}")
+    node = model.graph[endpoint.node]
+    op = model.graph.op_def(node.op) if endpoint.output else None  # a node without outputs may be named, too
+    count = None if op is None else op.output_count(node.attrs)
+    if count is not None and endpoint.output >= count:
+        what = f"node {node.name!r} gives {count} tensor{'s' * (count != 1)}, so there is no output {endpoint.output}"
+        raise UsageError(what, path=model.path, remedy="`tfsmith show --outputs` lists likely tensors")
     return endpoint
 
 

@@ -34,7 +34,7 @@ def prune(graph: Graph, outputs: Iterable[str], *, keep_colocated: bool = True) 
     while todo:
         new = [name for name in colocated(graph[todo.pop()]) if name in graph and name not in keep]
         if new:
-            added = graph.ancestors(new) - keep
+            added = graph.ancestors(new, known=keep)
             keep |= added
             todo += added
     nodes = tuple(node for node in graph if node.name in keep)
@@ -46,8 +46,9 @@ def colocated(node: Node) -> list[str]:
     raw = node.raw
     if raw is not None and len(raw) <= _SMALL and _PLACE not in raw.tobytes():
         return []  # few nodes have such a wish, and to look into the attributes of all takes much longer
-    names = node.get("_class", ())
-    return [name.decode()[5:] for name in names if isinstance(name, bytes) and name.startswith(_PLACE)]
+    found = node.get("_class")
+    names = [name for name in (found if isinstance(found, tuple) else ()) if isinstance(name, bytes)]
+    return [name.decode("utf-8", "replace")[5:] for name in names if name.startswith(_PLACE)]
 
 
 def clean_colocation(graph: Graph) -> Graph:

@@ -13,7 +13,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, ObjectGraph
 from tfsmith.ir.model import Model, format_tags
 from tfsmith.ir.part import Part
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY, training_names
 from tfsmith.passes.cast_weights import cast_constants, cast_variables, is_wide
 from tfsmith.passes.edit_signatures import SignatureEdits, edit_signatures
@@ -22,8 +22,9 @@ from tfsmith.passes.prune import prune_library
 from tfsmith.passes.rename import matching, new_names
 from tfsmith.passes.resave import has_saver, new_saver, remove_saver, rename_in_saver, saved_variables
 from tfsmith.passes.saver_ops import SavedVariable
-from tfsmith.passes.slim import drop_nodes, keys_for_training, updates, variables_for_training
+from tfsmith.passes.slim import answers, slim
 from tfsmith.passes.training import Note
+from tfsmith.passes.variables import VARIABLE_OPS
 
 __all__ = ["ConvertOptions", "Converted", "rework"]
 
@@ -176,33 +177,39 @@ class _Variables:
         return self._stored(model)
 
     def _with_graph(self, model: Model) -> Model:
-        options, before = self._options, model
-        if model.meta.objects is not None:
-            model = _without_objects(model)
-            what = "the Python objects of TensorFlow 2 are left out, because they name the variables as they were"
-            self.notes.append(Note(what, (), "its signatures stay, and tf.saved_model.load gives these"))
-        graph, variables = remove_saver(model.graph, model.meta.saver), saved_variables(model)
-        gone: list[SavedVariable] = []
+        options, graph = self._options, remove_saver(model.graph, model.meta.saver)
+        variables, before = saved_variables(model), graph
         if options.inference_only:
-            gone = variables_for_training(model, graph, variables)
-            graph = drop_nodes(graph, [*(variable.node.name for variable in gone), *updates(graph)])
-            self.dropped = keys_for_training(model, variables, gone)
-        self.dropped |= matching(model.variables.keys(), options.drop) | {OBJECT_GRAPH_KEY} & set(model.variables)
+            slimmed = slim(model, graph, variables)
+            graph, self.dropped = slimmed.graph, slimmed.keys
+        self.dropped |= matching(model.variables.keys(), options.drop)
+        if options.dtype is None and not self.dropped and graph is before:
+            return model  # there was nothing to leave out
         if options.dtype is not None:
             graph = self._cast_graph(model, graph, variables)
+        if model.meta.objects is not None:
+            model, graph = _without_objects(model), prune_library(graph)
+            what = "the Python objects of TensorFlow 2 are left out, because they name the variables as they were"
+            self.notes.append(Note(what, (), "its signatures stay, and tf.saved_model.load gives these"))
         left = [
             SavedVariable(graph[found.node.name], found.key, found.extents)
             for found in variables
             if found.key not in self.dropped and found.node.name in graph
         ]
         lost = {found.node.name for found in variables} - {found.node.name for found in left}
-        graph = prune_library(graph) if before.meta.objects is not None else graph
-        meta = new_saver(model.meta, graph, left, dropped=lost)
-        return self._stored(_with_meta(model, meta))
+        self._tell_of_lost(model, graph, lost)
+        return self._stored(_with_meta(model, new_saver(model.meta, graph, left, dropped=lost)))
+
+    def _tell_of_lost(self, model: Model, graph: Graph, lost: set[str]) -> None:
+        needed = graph.ancestors(name for name in answers(model) if name in graph) & lost
+        if needed:
+            what, remedy = "the answers need variables that were dropped", "give them values after the model is loaded"
+            self.notes.append(Note(what, tuple(sorted(needed)), remedy))
 
     def _stored(self, model: Model) -> Model:
         """The model with the tensors that are left, some to be cast when they are written."""
-        left = {name: tensor for name, tensor in model.variables.items() if name not in self.dropped}
+        gone = self.dropped if model.kind == "checkpoint" else self.dropped | {OBJECT_GRAPH_KEY}
+        left = {name: tensor for name, tensor in model.variables.items() if name not in gone}
         dtype = self._options.dtype
         if dtype is not None:
             if not model.has_graph:
@@ -221,6 +228,8 @@ class _Variables:
         """The graph with casts behind what is made small: variables, or in a frozen graph constants."""
         dtype = dtype_named(str(self._options.dtype))
         wide = {name for name, tensor in model.variables.items() if is_wide(tensor.dtype) and name not in self.dropped}
+        if not model.variables and any(node.op in VARIABLE_OPS for node in graph):
+            raise self._nothing(model)
         constants = {} if wide and not self._options.only else _constants(graph)
         chosen = self._chosen(model, [*wide, *constants])
         nodes = [found.node.name for found in variables if found.key in chosen and found.node.name in graph]
@@ -245,14 +254,16 @@ class _Variables:
 
 
 def _constants(graph: Graph) -> dict[str, int]:
-    """The floating constants of graph and functions, with their sizes; those of functions as "function/constant"."""
+    """The floating constants of graph and functions ("function/constant"), and how many values each stores."""
     bodies = [("", graph.nodes), *((f"{name}/", function.nodes) for name, function in graph.library.items())]
     found: dict[str, int] = {}
     for prefix, nodes in bodies:
         for node in nodes:
             value = node.get("value") if node.op == "Const" else None
-            if value is not None and is_wide(value.dtype):
-                found[prefix + node.name] = value.shape.elements or 0
+            if value is None or not is_wide(value.dtype):
+                continue
+            size = len(value.values) if isinstance(value, FilledTensor) else value.nbytes
+            found[prefix + node.name] = size // value.dtype.itemsize
     return found
 
 

@@ -9,6 +9,8 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.tensor import Tensor
+from tfsmith.limits import MAX_RANK
 from tfsmith.passes.training import Note
 
 __all__ = ["set_input_shapes", "batch_shapes"]
@@ -48,6 +50,10 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
     for name, shape in shapes.items():
         node = _placeholder(graph, parse_input(name).node)
         old = node.get("shape", UNKNOWN)
+        flaw = shape.flaw()
+        if flaw is not None:
+            what = f"the new shape {shape} cannot be: {flaw}"
+            raise UsageError(what, where=f"node {node.name!r}", remedy="pass a shape that a tensor can have")
         if isinstance(old, Shape) and old.dims is not None and shape.dims is not None:
             if len(old.dims) != len(shape.dims):
                 what = f"the input has {len(old.dims)} dimensions {old}, not {len(shape.dims)}"
@@ -63,12 +69,13 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
 
 
 def _placeholder(graph: Graph, name: str) -> Node:
+    found = graph.by_name.get(name)
+    if found is not None and found.op in _PLACEHOLDERS:
+        return found
     there = [node.name for node in graph if node.op in _PLACEHOLDERS]
-    if name not in there:
-        near = nearest(name, there) or there
-        remedy = f"the placeholders are: {', '.join(near[:8])}" if near else "the graph has no placeholder"
-        raise NotFoundInModelError(f"there is no placeholder {name!r}", remedy=remedy)
-    return graph[name]
+    near = nearest(name, there) or there
+    remedy = f"the placeholders are: {', '.join(near[:8])}" if near else "the graph has no placeholder"
+    raise NotFoundInModelError(f"there is no placeholder {name!r}", remedy=remedy)
 
 
 def _baked_in(graph: Graph, sizes: set[int]) -> list[Note]:
@@ -79,12 +86,19 @@ def _baked_in(graph: Graph, sizes: set[int]) -> list[Note]:
     for node in graph:
         position = _SHAPE_INPUT.get(node.op)
         const = None if position is None or position >= len(node.inputs) else graph.producer(node, position)
-        value = None if const is None or const.op != "Const" else const.get("value")
-        if const is None or value is None or not value.shape.elements:
+        value = None if const is None or const.op != "Const" else const.attrs.get("value")
+        if const is None or value is None or value.kind != "tensor":
             continue
-        if int(value.numpy().reshape(-1)[0]) in sizes:
+        if _first_size(value.value) in sizes:
             names.append(const.name)
     if not names:
         return []
     what = f"constants bake in the old batch size {sorted(sizes)[0]}"
     return [Note(what, tuple(dict.fromkeys(names)), "export the model with an open batch size")]
+
+
+def _first_size(shape: Tensor) -> int | None:
+    """The first element of a constant that gives a shape; None if this one cannot."""
+    if shape.dtype.name not in ("int32", "int64") or not 0 < (shape.shape.elements or 0) <= MAX_RANK:
+        return None
+    return int(shape.numpy().reshape(-1)[0])

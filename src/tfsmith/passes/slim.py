@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
@@ -15,60 +16,55 @@ from tfsmith.passes.prune import clean_colocation
 from tfsmith.passes.saver_ops import SavedVariable
 from tfsmith.passes.variables import EMA_SUFFIX
 
-__all__ = ["drop_nodes", "keys_for_training", "updates", "variables_for_training"]
+__all__ = ["Slimmed", "answers", "slim"]
 
-_UPDATE = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]|Resource(Sparse)?Apply|ResourceAccumulatorApply")
+_UPDATE = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 _GRADIENTS = re.compile(r"(^|/)gradients(_\d+)?/")
 
 
-def variables_for_training(model: Model, graph: Graph, variables: Sequence[SavedVariable]) -> list[SavedVariable]:
-    """Those of the variables that nothing but training uses.
+@dataclass(frozen=True, slots=True)
+class Slimmed:
+    """The graph without training, and the tensors of the checkpoint that it does not need any more."""
 
-    Where signatures (or the collection `outputs`) say what the model answers, these are all that the answers do not
-    need. Else they are told by their names, and spared if a likely output needs them.
+    graph: Graph
+    keys: frozenset[str]
+
+
+def slim(model: Model, graph: Graph, variables: Sequence[SavedVariable]) -> Slimmed:
+    """Drops the variables that nothing but training uses, what takes them, and the nodes that update variables.
+
+    Where signatures (or the collection `outputs`) say what the model answers, these are all variables that the answers
+    do not need. Else they are told by their names, and spared if a likely output needs them.
+
+    Args:
+        model: The model.
+        graph: Its graph, without the saver, which uses all variables.
+        variables: The variables that have values.
     """
-    outputs = _known_outputs(model)
-    if outputs:
-        needed = graph.ancestors(name for name in (*outputs, *init_nodes(model.meta)) if name in graph)
-        return [variable for variable in variables if variable.node.name not in needed]
+    outputs = answers(model)
     names = training_names(model.variables.keys())
-    spared = graph.ancestors(parse_input(candidate.tensor).node for candidate in guess_outputs(graph))
-    return [found for found in variables if found.key in names and found.node.name not in spared]
+    likely = outputs or [parse_input(candidate.tensor).node for candidate in guess_outputs(graph)]
+    needed = graph.ancestors(name for name in (*likely, *init_nodes(model.meta)) if name in graph)
+    unneeded = [variable for variable in variables if variable.node.name not in needed]
+    gone = unneeded if outputs else [variable for variable in unneeded if variable.key in names]
+    updates = [node.name for node in graph if _UPDATE.match(node.op) and node.name not in needed]
+    slimmed = _without(graph, [*(variable.node.name for variable in gone), *updates])
+    left = {variable.key for variable in variables if variable not in gone}
+    averages = {key + EMA_SUFFIX for key in left}  # these are what a model is best used with
+    dropped = ({variable.key for variable in gone} | names) - left - averages
+    return Slimmed(slimmed, frozenset(dropped))
 
 
-def _known_outputs(model: Model) -> list[str]:
-    infos = [
-        info
-        for key, signature in model.signatures.items()
-        if key != INIT_SIGNATURE
-        for info in signature.outputs.values()
-    ]
+def answers(model: Model) -> list[str]:
+    """The nodes that give the model's answers, as its signatures or its collection `outputs` say; else none."""
+    named = [signature for key, signature in model.signatures.items() if key != INIT_SIGNATURE]
+    infos = [info for signature in named for info in signature.outputs.values()]
     names = [name for info in infos for name in tensor_names(info)]
     names = names or [candidate.tensor for candidate in collected(model, "outputs")]
     return [parse_input(name).node for name in names]
 
 
-def keys_for_training(
-    model: Model, variables: Sequence[SavedVariable], gone: Collection[SavedVariable]
-) -> frozenset[str]:
-    """The tensors of the checkpoint that are not needed when these variables are gone.
-
-    Moving averages of variables that stay are kept: they are what a model is best used with.
-    """
-    left = {variable.key for variable in variables} - {variable.key for variable in gone}
-    left |= {variable.key for variable in variables if variable not in gone}  # a partitioned one has many nodes
-    averages = {key + EMA_SUFFIX for key in left}
-    dropped = {variable.key for variable in gone} | training_names(model.variables.keys())
-    return frozenset(key for key in dropped - left - averages if key in model.variables)
-
-
-def updates(graph: Graph, needed: Iterable[str] = ()) -> list[str]:
-    """The nodes by which optimizers change variables, but for those that something else needs."""
-    spared = graph.ancestors(name for name in needed if name in graph)
-    return [node.name for node in graph if _UPDATE.match(node.op) and node.name not in spared]
-
-
-def drop_nodes(graph: Graph, names: Iterable[str]) -> Graph:
+def _without(graph: Graph, names: Iterable[str]) -> Graph:
     """The graph without these nodes and all that takes a tensor from them, and without gradients that led there."""
     gone = {name for name in names if name in graph}
     if not gone:
@@ -79,15 +75,11 @@ def drop_nodes(graph: Graph, names: Iterable[str]) -> Graph:
         gone |= new
         todo += new
     gradients = {node.name for node in graph if _GRADIENTS.search(node.name)} - gone
-    others = (node for node in graph if node.name not in gone and node.name not in gradients)
-    kept = graph.ancestors(name for node in others for name in _sources(graph, node) if name not in gone)
-    gone |= gradients - kept
+    others = [node for node in graph if node.name not in gone and node.name not in gradients]
+    sources = {graph.resolve(text).node for node in others for text in node.inputs} - gone
+    gone |= gradients - graph.ancestors(sources)
     nodes = tuple(_without_controls(node, gone) for node in graph if node.name not in gone)
     return clean_colocation(graph.replace(nodes=nodes))
-
-
-def _sources(graph: Graph, node: Node) -> list[str]:
-    return [graph.resolve(text).node for text in node.inputs]
 
 
 def _without_controls(node: Node, gone: Collection[str]) -> Node:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError
+from tfsmith.errors import InvalidModelError, LimitError, NotFoundInModelError
+from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.function import Function
@@ -23,6 +24,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import StringTensor, Tensor
 from tfsmith.ir.tensor_slice import slice_tensor
+from tfsmith.limits import MAX_DEPTH
 
 __all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "initial_values", "find_source", "find_value"]
 
@@ -31,7 +33,7 @@ EMA_SUFFIX = "/ExponentialMovingAverage"
 _ASSIGN_OPS = frozenset({"Assign", "AssignVariableOp"})
 _CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _PASS_OPS = frozenset({"Identity", "IdentityN", "Reshape", "Cast"})
-_PART = re.compile(r"^(.*)/part_(\d+)(/[^/]+)?$")
+_PART = re.compile(r"^(.*)/part_([0-9]{1,3})(/[^/]+)?$")
 _MAX_CHAIN = 1000
 
 
@@ -59,7 +61,7 @@ def restore_sources(meta: MetaGraph) -> dict[str, Source]:
     root = graph.by_name.get(graph.resolve(saver.restore_op_name).node)
     if root is None:
         return {}
-    return dict(_walk(graph, root, graph.library))
+    return dict(_Restores(graph.library).below(graph, root))
 
 
 def initial_values(graph: Graph, initializers: Sequence[str]) -> dict[str, Tensor]:
@@ -76,52 +78,64 @@ def initial_values(graph: Graph, initializers: Sequence[str]) -> dict[str, Tenso
         if node.op not in _ASSIGN_OPS or len(node.data_inputs) < 2:
             continue
         variable, source = _origin(graph, node.inputs[0]), _origin(graph, node.data_inputs[1], ("Const",))
-        value = None if source is None or source not in graph else graph[source].get("value")
-        if variable is not None and value is not None:
-            found[variable] = value
+        value = None if source is None or source not in graph else graph[source].attrs.get("value")
+        if variable is not None and value is not None and value.kind == "tensor":
+            found[variable] = value.value
     return found
 
 
-def _walk(body: Body, root: Node, library: Mapping[str, Function]) -> Iterator[tuple[str, Source]]:
-    """All assignments that `root` waits for, in a graph, or calls, in a function."""
-    todo, seen = [root], {root.name}
-    while todo:
-        node = todo.pop()
-        if node.op in _CALL_OPS:
-            yield from _walk_call(body, node, library)
-            continue
+class _Restores:
+    """Finds assignments from the checkpoint, in a graph and in the functions that it calls."""
+
+    def __init__(self, library: Mapping[str, Function]) -> None:
+        self._library = library
+        self._known: dict[str, Mapping[str, Source]] = {}
+
+    def below(self, graph: Graph, root: Node) -> Iterator[tuple[str, Source]]:
+        """All assignments that `root` waits for."""
+        todo, seen = [root], {root.name}
+        while todo:
+            node = todo.pop()
+            if node.op in _CALL_OPS or node.op in _ASSIGN_OPS:
+                yield from self._at(graph, node, 0)
+                continue
+            for text in node.inputs:
+                found = graph.by_name.get(graph.resolve(text).node)
+                if found is not None and found.name not in seen:
+                    seen.add(found.name)
+                    todo.append(found)
+
+    def _at(self, body: Body, node: Node, depth: int) -> Iterator[tuple[str, Source]]:
+        """What a call or an assignment restores: variables of the body, or arguments of the function that it is."""
         if node.op in _ASSIGN_OPS:
             source = _assigned(body, node)
-            variable = _origin(body, node.inputs[0])
+            variable = None if source is None else _origin(body, node.data_inputs[0])
             if source is not None and variable is not None:
                 yield variable, source
-            continue
-        for text in node.inputs:
-            found = body.by_name.get(body.resolve(text).node)
-            if found is not None and found.name not in seen:
-                seen.add(found.name)
-                todo.append(found)
-
-
-def _walk_call(body: Body, node: Node, library: Mapping[str, Function]) -> Iterator[tuple[str, Source]]:
-    """The assignments inside a function, with its arguments traced to the caller's variables."""
-    func = node.get("f")
-    function = None if func is None else library.get(func.name)
-    if function is None:
-        return
-    given = dict(zip(function.args, node.data_inputs, strict=False))
-    for inner in function.nodes:
-        if inner.op in _CALL_OPS:
-            found = _walk_call(function, inner, library)
-        elif inner.op in _ASSIGN_OPS:
-            source, name = _assigned(function, inner), _origin(function, inner.inputs[0])
-            found = iter([(name, source)] if source is not None and name is not None else [])
-        else:
-            continue
-        for name, source in found:
+            return
+        func = node.get("f")
+        function = self._library.get(func.name) if isinstance(func, Func) else None
+        if function is None:
+            return
+        given = dict(zip(function.args, node.data_inputs, strict=False))
+        for name, source in self._in(function, depth + 1).items():
             variable = _origin(body, given[name]) if name in given else None
             if variable is not None:
                 yield variable, source
+
+    def _in(self, function: Function, depth: int) -> Mapping[str, Source]:
+        """For each argument that a function restores, from where. Each function is looked at once."""
+        found = self._known.get(function.name)
+        if found is not None:
+            return found
+        if depth > MAX_DEPTH:
+            what = "functions call each other without end"
+            raise LimitError(what, where=function.title, remedy="do not trust the file")
+        calls = [node for node in function.nodes if node.op in _CALL_OPS or node.op in _ASSIGN_OPS]
+        self._known[function.name] = found = {
+            name: source for node in calls for name, source in self._at(function, node, depth)
+        }
+        return found
 
 
 def _origin(body: Body, text: str, ops: Container[str] = VARIABLE_OPS) -> str | None:
@@ -155,7 +169,10 @@ def _assigned(body: Body, assign: Node) -> Source | None:
             return Source(_string(body, node, 1, 0), extents)
         if node.op not in _PASS_OPS:
             return None
-        text = node.inputs[output if node.op == "IdentityN" else 0]
+        place = output if node.op == "IdentityN" else 0
+        if place >= len(node.inputs):
+            return None
+        text = node.inputs[place]
     return None
 
 
@@ -215,7 +232,7 @@ def find_value(
 def _by_name(model: Model, node: Node) -> Source:
     """Without a saver: the node's own name, or the one it shares, or the whole that it is a part of."""
     shared = node.get("shared_name", b"")
-    candidates = [node.name, shared.decode() if isinstance(shared, bytes) else ""]
+    candidates = [node.name, shared.decode("utf-8", "replace") if isinstance(shared, bytes) else ""]
     for name in candidates:
         if name and name in model.variables:
             return Source(name)
@@ -223,31 +240,35 @@ def _by_name(model: Model, node: Node) -> Source:
         key = f"{name}/.ATTRIBUTES/VARIABLE_VALUE"
         if name and key in model.variables:
             return Source(key)
-    part = _part(node)
-    if part is not None and part[0] in model.variables:
-        return Source(part[0], _part_extents(model, *part, node))
+    part = _PART.match(node.name)
+    whole = "" if part is None else part[1] + (part[3] or "")  # of "w/part_0", and of the slot "w/part_0/Adam" too
+    if part is not None and whole in model.variables:
+        names = [f"{part[1]}/part_{before}{part[3] or ''}" for before in range(int(part[2]))]
+        return Source(whole, _part_extents(model, whole, names, node))
     return Source(node.name)
 
 
-def _part(node: Node) -> tuple[str, int] | None:
-    """The whole that a node is a part of, and which part: of "w/part_0" and of the slot "w/part_0/Adam" too."""
-    found = _PART.match(node.name)
-    return None if found is None else (found[1] + (found[3] or ""), int(found[2]))
-
-
-def _part_extents(model: Model, whole: str, number: int, node: Node) -> str:
+def _part_extents(model: Model, whole: str, before: Sequence[str], node: Node) -> str:
     """Which part of a partitioned variable a node is, by the sizes of the parts before it."""
-    parts: dict[int, Shape] = {}
-    for other in model.graph:
-        found = _part(other) if other.op in VARIABLE_OPS else None
-        if found is not None and found[0] == whole:
-            parts[found[1]] = other.get("shape")
     full = model.variables[whole].shape.dims or ()
-    own = node.get("shape").dims or ()
+    own = _sizes(node)
     axis = next((axis for axis, (size, all_of_it) in enumerate(zip(own, full, strict=False)) if size != all_of_it), 0)
-    start = sum((parts[before].dims or (0,))[axis] for before in range(number) if before in parts)
+    start = 0
+    for name in before:
+        other = model.graph.by_name.get(name)
+        sizes = () if other is None else _sizes(other)
+        if axis >= len(sizes):
+            what = f"{name!r} is missing or has no shape, so where this part of the variable begins is not known"
+            remedy = "pass a graph with all parts, or the .meta, which says what belongs where"
+            raise InvalidModelError(what, where=f"node {node.name!r}", remedy=remedy)
+        start += sizes[axis]
     spans = [f"{start},{size}" if at == axis else "-" for at, size in enumerate(own)]
     return " ".join(map(str, full)) + " " + ":".join(spans)
+
+
+def _sizes(variable: Node) -> tuple[int, ...]:
+    shape = variable.get("shape")
+    return shape.dims or () if isinstance(shape, Shape) else ()
 
 
 def _missing(model: Model, node: Node, key: str, where: str) -> NotFoundInModelError:

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Span"]
 
+_PIECE = 1 << 18
 _LARGE_FILE = 1 << 24
-"""Pieces of a larger file are read and not looked up in its mapping, of which the system may map megabytes for a byte."""
+"""Pieces of a larger file are read, not looked up in its mapping: the system may map megabytes of it for a byte."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -49,11 +50,11 @@ class Span:
 
     def tobytes(self) -> bytes:
         """A copy of the bytes."""
-        if self.source.size > _LARGE_FILE:
-            return b"".join(self.chunks())
+        if len(self) <= _PIECE and self.source.size > _LARGE_FILE:
+            return next(self.chunks(_PIECE), b"")
         return self.source.buffer[self.start : self.stop].tobytes()
 
-    def chunks(self, size: int = 1 << 18) -> Iterator[bytes]:
+    def chunks(self, size: int = _PIECE) -> Iterator[bytes]:
         """The bytes in pieces of at most `size`; memory stays at a few pieces, whatever the span's length.
 
         A megabyte at a time takes half as long again: so large a piece is memory fresh from the system each time.

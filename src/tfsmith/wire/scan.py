@@ -10,10 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from tfsmith.errors import CorruptFileError, TruncatedFileError
+from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError
 from tfsmith.storage.span import Span
 
-__all__ = ["VARINT", "FIXED64", "BYTES", "FIXED32", "RawField", "fields", "read_varint", "as_int32", "as_int64"]
+__all__ = [
+    "VARINT",
+    "FIXED64",
+    "BYTES",
+    "FIXED32",
+    "RawField",
+    "fields",
+    "too_many_fields",
+    "read_varint",
+    "as_int32",
+    "as_int64",
+]
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _DAMAGED = "the file is damaged or is of another kind; fetch it again"
@@ -60,12 +71,35 @@ def as_int32(value: int) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
-def fields(span: Span) -> Iterator[RawField]:
+def fields(span: Span, most: int | None = None) -> Iterator[RawField]:
     """The fields of the message that `span` holds, in order. Touches tags and lengths only.
+
+    Args:
+        span: The message.
+        most: How many fields it may have: a field takes two bytes of a file, and a hundred times that once it is read.
 
     Raises:
         CorruptFileError: The bytes are no message, or a length points past its end.
+        LimitError: It has more than `most` fields.
     """
+    found = _fields(span)
+    return found if most is None else _counted(span, found, most)
+
+
+def too_many_fields(span: Span, field: RawField) -> LimitError:
+    """What to raise at the first field that is too many."""
+    remedy = "no real model has so many; do not trust the file"
+    return LimitError("a message has too many fields", path=span.name, offset=field.tag_start, remedy=remedy)
+
+
+def _counted(span: Span, found: Iterator[RawField], most: int) -> Iterator[RawField]:
+    for count, field in enumerate(found):
+        if count == most:
+            raise too_many_fields(span, field)
+        yield field
+
+
+def _fields(span: Span) -> Iterator[RawField]:
     buffer, path = span.source.buffer, span.name
     position, stop = span.start, span.stop
     while position < stop:
