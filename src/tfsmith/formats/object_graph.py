@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from tfsmith.errors import UsageError
+from tfsmith.errors import CorruptFileError, UsageError
 from tfsmith.ir.metagraph import ObjectGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import StringTensor
@@ -72,6 +72,9 @@ def rename_tracked(model: Model, names: Mapping[str, str | None]) -> Model:
     tensor = model.variables.get(OBJECT_GRAPH_KEY)
     if tensor is None or not names:
         return model
+    if tensor.dtype.name != "string" or tensor.shape.elements != 1:
+        what = f"the tensor {OBJECT_GRAPH_KEY!r} is {tensor.dtype} {tensor.shape}, not a string"
+        raise CorruptFileError(what, path=model.path, remedy="the file is damaged; fetch it again")
     data = rename_tensors(bytes(tensor.numpy().reshape(-1)[0]), names)
     variables = {**model.variables, OBJECT_GRAPH_KEY: StringTensor(tensor.shape, [data])}
     return replace(model, variables=variables, checkpoint=None)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from tfsmith.errors import UnsupportedError
+from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
 from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Use
 from tfsmith.ir.cast import cast_tensor
@@ -18,10 +18,12 @@ from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.part import Part
+from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS
 from tfsmith.passes.calls import CALLERS, rename_output, rename_outputs
 
 __all__ = ["cast_constants", "cast_variables", "is_wide"]
 
+_DAMAGED = "the file is damaged; fetch it again"
 _RESOURCE = dtype_named("resource")
 _WIDE = frozenset({"float32", "float64"})
 _HANDS_ON = frozenset({"Identity", "Enter", "Exit", "NextIteration", "Switch", "Merge", "_SwitchN"})
@@ -48,9 +50,12 @@ def cast_variables(graph: Graph, names: Iterable[str], dtype: DType) -> Graph:
     work = _Work(graph, dtype, library)
     for name in names:
         node = graph[name]
-        old = node.get("dtype").base
+        old = node.get("dtype")
+        if not isinstance(old, DType) or not is_wide(old):
+            what = f"it is of type {old}, but its values in the checkpoint are of a floating one"
+            raise InvalidModelError(what, where=f"node {name!r}", remedy="graph and checkpoint do not belong together")
         work.changes[name] = node.replace(attrs={"dtype": dtype})
-        work.follow(name, old, is_ref=node.op != "VarHandleOp")
+        work.follow(name, old.base, is_ref=node.op != "VarHandleOp")
     nodes = work.finish()
     if not library.made:
         return graph.replace(nodes=nodes)
@@ -146,7 +151,7 @@ class _Work:
             self._calls.setdefault(node.name, {})[index] = old
             return (index,) if op.endswith("While") else ()
         if op in _HANDS_ON and node.get("T") == _RESOURCE:
-            return tuple(range(node.get("num_outs", 2))) if op in ("Switch", "_SwitchN") else (0,)
+            return tuple({found.output for found in self._body.uses.get(node.name, ()) if found.output >= 0})
         if op in _READS and use.input == 0:
             self._change_read(node, old)
             return ()
@@ -196,6 +201,8 @@ class _Work:
         """What is written is made small first."""
         if node.name in self.changes:
             return
+        if len(node.data_inputs) < 2:
+            raise self._refusal(node)
         name = self._fresh(f"{node.name}/{self._dtype.name}")
         attrs = {"SrcT": old, "DstT": self._dtype}
         self.added.setdefault(f"<{node.name}", []).append(Node(name, "Cast", (node.inputs[1],), attrs, node.device))
@@ -252,16 +259,19 @@ class _Library:
         self._dtype = dtype
         self._known: dict[tuple[str, tuple[tuple[int, DType], ...]], str] = {}
         self.made: dict[str, Function] = {}
+        self._depth = 0
 
     def changed_call(self, node: Node, arguments: Mapping[int, DType], title: str) -> Node:
         """The call with copies of its functions."""
         where, changes = f"{title}, node {node.name!r}", dict[str, object]()
         for key in CALLERS[node.op][2]:
-            found = node.attrs[key]
-            if found.kind == "func":
+            found = node.attrs.get(key)
+            if found is not None and found.kind == "func":
                 changes[key] = self._changed(found.value, arguments, where)
-            else:
+            elif found is not None and found.kind == "list(func)":
                 changes[key] = tuple(self._changed(func, arguments, where) for func in found.value)
+            else:
+                raise InvalidModelError(f"attribute {key!r} names no function", where=where, remedy=_DAMAGED)
         return node.replace(attrs=changes)
 
     def _changed(self, func: Func, arguments: Mapping[int, DType], where: str) -> Func:
@@ -270,11 +280,16 @@ class _Library:
             function = self._graph.library.get(func.name)
             if function is None:
                 what = f"it calls {func.name!r}, which is not in the library"
-                raise UnsupportedError(what, where=where, remedy="the file is damaged")
+                raise InvalidModelError(what, where=where, remedy=_DAMAGED)
+            if self._depth >= MAX_DEPTH or len(self._known) > MAX_FROZEN_FUNCTIONS:
+                what = "functions hand a variable on to each other without end"
+                raise LimitError(what, where=where, remedy="do not trust the file")
             name = self._fresh(f"{func.name}_{self._dtype.name}")
             self._known[key] = name
             self.made[name] = function  # takes the name, should the function call itself
+            self._depth += 1
             self.made[name] = self._copy(function, name, arguments)
+            self._depth -= 1
         return Func(self._known[key], func.attrs)
 
     def _fresh(self, name: str) -> str:
@@ -287,6 +302,9 @@ class _Library:
     def _copy(self, function: Function, name: str, arguments: Mapping[int, DType]) -> Function:
         parts: FunctionParts = function.part.value
         work = _Work(function, self._dtype, self)
+        if max(arguments) >= len(function.args):
+            what = f"it is called with {max(arguments) + 1} arguments or more, but takes {len(function.args)}"
+            raise InvalidModelError(what, where=function.title, remedy=_DAMAGED)
         for index, old in arguments.items():
             work.follow(function.args[index], old, is_ref=False)
         nodes = work.finish()

@@ -6,7 +6,7 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from tfsmith.errors import UnsupportedError
+from tfsmith.errors import InvalidModelError, UnsupportedError
 from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
@@ -50,8 +50,7 @@ def rename_in_saver(meta: MetaGraph, names: Mapping[str, str]) -> MetaGraph:
     """
     graph, changes = meta.graph, dict[str, dict[str, Node]]()
     for body, node in _naming_nodes(meta):
-        const = _names_of(body, node)
-        old = [value.decode("utf-8", "replace") for value in const.get("value").numpy().reshape(-1).tolist()]
+        const, old = _names_of(body, node)
         new = [names.get(name, name) for name in old]
         if new != old:
             tensor = StringTensor(const.get("value").shape, [name.encode() for name in new])
@@ -94,13 +93,19 @@ def _naming_nodes(meta: MetaGraph) -> Iterator[tuple[Body, Node]]:
                 todo.append((function, list(function.by_name)))
 
 
-def _names_of(body: Body, node: Node) -> Node:
-    const = body.producer(node, 1) if len(node.inputs) > 1 else None
-    if const is None or const.op != "Const" or const.get("value") is None:
+def _names_of(body: Body, node: Node) -> tuple[Node, list[str]]:
+    """The constant with the names of tensors that a node takes, and these."""
+    const = body.producer(node, 1) if len(node.data_inputs) > 1 else None
+    value = None if const is None or const.op != "Const" else const.get("value")
+    where = f"{body.title}, node {node.name!r}"
+    if const is None or not isinstance(value, StringTensor):
         what = f"the names that {node.op} uses in the checkpoint are not a constant"
-        where = f"{body.title}, node {node.name!r}"
         raise UnsupportedError(what, where=where, remedy="convert the checkpoint alone (--as checkpoint)")
-    return const
+    try:
+        return const, [name.decode() for name in value.numpy().reshape(-1).tolist()]
+    except UnicodeDecodeError as error:
+        what = "a name of a tensor in the checkpoint is no text"
+        raise InvalidModelError(what, where=where, remedy="the file is damaged; fetch it again") from error
 
 
 def new_saver(
@@ -134,8 +139,7 @@ def _refuse_others(meta: MetaGraph) -> None:
     for body, node in _naming_nodes(meta):
         if not node.op.startswith("Restore"):
             continue
-        for value in _names_of(body, node).get("value").numpy().reshape(-1).tolist():
-            name = value.decode("utf-8", "replace")
+        for name in _names_of(body, node)[1]:
             if name not in known:
                 what = f"the saver also restores {name!r}, which is no variable (a table?)"
                 remedy = "a new saver could not; convert the checkpoint alone (--as checkpoint), or only rename"
