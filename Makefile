@@ -37,7 +37,7 @@ check: $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -m "not tensorflow" -n 2 tests
+	$(BIN)/python -m pytest -q -m "not tensorflow" -n 2 --dist loadfile tests/unit tests/roundtrip tests/test_floors.py
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .

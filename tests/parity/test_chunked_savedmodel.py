@@ -84,12 +84,12 @@ def saved_model(tmp_path_factory: pytest.TempPathFactory) -> Any:
     import numpy
     import tensorflow as tf
 
-    class Module(tf.Module):  # type: ignore[misc]  # TensorFlow has no types
+    class Module(tf.Module):
         def __init__(self) -> None:
             super().__init__()
             self.weight = tf.Variable(numpy.ones((500, 4), numpy.float32))
 
-        @tf.function(input_signature=[tf.TensorSpec([None, 300], tf.float32, "x")])  # type: ignore[untyped-decorator]
+        @tf.function(input_signature=[tf.TensorSpec([None, 300], tf.float32, "x")])
         def serve(self, x: Any) -> dict[str, Any]:
             large = tf.constant(numpy.arange(300 * 500, dtype=numpy.float32).reshape(300, 500))
             small = tf.constant(numpy.arange(300, dtype=numpy.float32))
