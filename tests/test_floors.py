@@ -42,12 +42,17 @@ THIRD_PARTY = {
     "zstandard": ("formats.inflate",),
     "backports": ("formats.inflate",),
     "cramjam": ("formats.inflate",),
+    "pytest": ("testing.bert.conftest", "testing.bert_options"),
     "tomli": ("weights.map_file",),
     "tomllib": ("weights.map_file",),
     "openvino": ("engines.openvino",),
     "tensorflow": ("engines.tensorflow",),
 }
-AT_MODULE_LEVEL = {"google_crc32c": ("storage.crc32c",), "numpy": ("testing.*", "engines.*")}
+AT_MODULE_LEVEL = {
+    "google_crc32c": ("storage.crc32c",),
+    "numpy": ("testing.*", "engines.*"),
+    "pytest": ("testing.bert.conftest",),
+}
 
 
 class Import(NamedTuple):

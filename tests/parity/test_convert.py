@@ -11,6 +11,7 @@ import pytest
 from tests.helpers import files_of
 from tests.parity import freeze_models as models
 from tests.parity.freeze_models import Made, make_tf1
+from tests.parity.test_freeze_tf2 import KERAS, _example
 from tests.parity.test_freeze_tf2 import _Made as Module
 
 import tfsmith
@@ -270,21 +271,23 @@ def test_small_weights(made: Made, tmp_path: Path, dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_small_constants(made: Made, tmp_path: Path, dtype: str) -> None:
+    """Frozen, as a SavedModel (which fills its tables) and as a graph; small constants too, because they are named."""
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    if "vocabulary_file" in tfsmith.load(made.prefix).graph:
-        pytest.skip("a frozen graph cannot fill its tables")
-    tfsmith.save(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs), tmp_path / "frozen.pb")
-    constants = [node for node in tfsmith.load(tmp_path / "frozen.pb").graph if node.op == "Const"]
-    large = {node.name for node in constants if node.get("value").shape.elements >= 16}
-    only = tuple(sorted(large)) or tuple(node.name for node in constants if node.get("dtype").name == "float32")
+    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), keep_init=True)
+    tfsmith.save(frozen, tmp_path / "frozen", format="saved_model")
+    constants = [node for node in tfsmith.load(tmp_path / "frozen").graph if node.op == "Const"]
+    only = tuple(node.name for node in constants if node.get("dtype").name == "float32")
     options = ConvertOptions(dtype=dtype, only=only)
-    tfsmith.convert(tmp_path / "frozen.pb", tmp_path / "small.pb", options=options)
+    tfsmith.convert(tmp_path / "frozen", tmp_path / "small", options=options)
+    assert_answers(run_saved_model(tmp_path / "small", made), made, LOOSE[dtype])
+    tfsmith.convert(tmp_path / "small", tmp_path / "small.pb")
     with tf.Graph().as_default() as graph, v1.Session() as session:
         tf.import_graph_def(v1.GraphDef.FromString((tmp_path / "small.pb").read_bytes()), name="")
         for name in only:
             assert graph.get_tensor_by_name(f"{name}:0").dtype == dtype
+        session.run([node.name for node in frozen.graph if node.op.startswith("InitializeTable")])
         assert_answers(session.run([f"{name}:0" for name in made.outputs], made.feeds), made, LOOSE[dtype])
 
 
@@ -393,6 +396,20 @@ def test_tf2_signatures_renamed_and_removed(tf2: tuple[Any, Path], tmp_path: Pat
     assert {name: data for name, data in files_of(tmp_path / "out").items() if name != "saved_model.pb"} == others
 
 
+def test_tf2_signature_added(tf2: tuple[Any, Path], tmp_path: Path) -> None:
+    """Serving and TF1's loader read `signature_def`; tf.saved_model.load takes the signatures of the objects."""
+    import tensorflow as tf
+
+    module, path = tf2
+    there = tfsmith.load(path).signatures["nested"]
+    asked = {"new": ({"x": there.inputs["x"].name}, {"sum": there.outputs["both"].name})}
+    converted = tfsmith.convert(path, tmp_path / "out", options=edits(add=asked))
+    assert any("tf.saved_model.load does not see" in str(note) for note in converted.notes)
+    ours = run_graph(tmp_path / "out", "new", EXAMPLES["nested"])
+    np.testing.assert_allclose(ours["sum"], module.nested(X[None])["both"], rtol=1e-6)
+    assert_module(tf.saved_model.load(str(tmp_path / "out")).signatures, module, SAME)
+
+
 def test_tf2_to_meta_and_back(tf2: tuple[Any, Path], tmp_path: Path) -> None:
     """TF1 restores by the function that TensorFlow 2 made for it."""
     import tensorflow as tf
@@ -439,6 +456,27 @@ def test_tf2_small(tf2: tuple[Any, Path], tmp_path: Path, dtype: str) -> None:
         for name, value in run_graph(tmp_path / "out", key, example).items():
             theirs = getattr(module, key)(*example.values())[name]
             np.testing.assert_allclose(value, theirs, rtol=5 * LOOSE[dtype], atol=5 * LOOSE[dtype])
+
+
+@pytest.mark.parametrize("name", list(KERAS))
+def test_keras_small(name: str, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    build, shape = KERAS[name]
+    tf.keras.utils.set_random_seed(3)
+    keras = build(tf)
+    keras.export(str(tmp_path / "model"), verbose=False)
+    tfsmith.convert(tmp_path / "model", tmp_path / "out", options=ConvertOptions(inference_only=True, dtype="float16"))
+    kinds = {tensor.dtype.name for tensor in tfsmith.load(tmp_path / "out").variables.values()}
+    assert "float16" in kinds
+    assert "float32" not in kinds
+    x = _example(shape)
+    (key,) = tfsmith.load(tmp_path / "out").signatures["serving_default"].inputs
+    (answer,) = run_graph(tmp_path / "out", "serving_default", {key: x}).values()
+    np.testing.assert_allclose(answer, keras(x, training=False).numpy(), rtol=2e-2, atol=2e-2)
+    loaded = tf.saved_model.load(str(tmp_path / "out")).signatures["serving_default"]
+    (same,) = loaded(**{key: tf.constant(x)}).values()
+    np.testing.assert_allclose(same.numpy(), answer, rtol=1e-4, atol=1e-5)
 
 
 def test_tf2_inference_only(tmp_path: Path) -> None:

@@ -151,7 +151,8 @@ class _Work:
             self._calls.setdefault(node.name, {})[index] = old
             return (index,) if op.endswith("While") else ()
         if op in _HANDS_ON and node.get("T") == _RESOURCE:
-            return tuple({found.output for found in self._body.uses.get(node.name, ()) if found.output >= 0})
+            used = {found.output for found in self._body.uses.get(node.name, ()) if found.output >= 0}
+            return tuple(used) if op in ("Switch", "_SwitchN") else (0,)
         if op in _READS and use.input == 0:
             self._change_read(node, old)
             return ()
