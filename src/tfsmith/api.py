@@ -32,7 +32,7 @@ from tfsmith.passes.thaw import Thawed, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
 from tfsmith.passes.training import Note
 from tfsmith.storage.sink import explained
-from tfsmith.storage.source import open_file
+from tfsmith.storage.source import open_file, real_path
 from tfsmith.view.facts import (
     collection_facts,
     function_facts,
@@ -126,10 +126,17 @@ def load(
         TfsmithError: What is wrong, where, and what to do.
     """
     if isinstance(source, (str, os.PathLike)):
-        model = open_model(Path(source), checkpoint=None if checkpoint is None else Path(checkpoint), step=step)
+        model = open_model(_path(source), checkpoint=None if checkpoint is None else _path(checkpoint), step=step)
     else:
         model = open_bytes(source) if isinstance(source, bytes) else open_bytes(*_serialized(source))
     return model if tags is None else model.select(tags)
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    """A path that the user gave. Python takes an empty one for the current folder, which nobody means."""
+    if not os.fspath(path):
+        raise UsageError("the path is empty", remedy="pass the path of a file, a folder, or a checkpoint prefix")
+    return Path(path)
 
 
 def _serialized(source: Any) -> tuple[bytes, str]:
@@ -165,7 +172,9 @@ def save(
     """
     from tfsmith.formats.saver import save_model  # looking at a model should not load what writes one
 
-    target = Path(path)
+    target = _path(path)
+    if "\0" in str(target):
+        raise OutputError("no file can have this name", path=target, remedy="leave the zero byte out")
     with explained(target):
         _refuse_own_files(model, target)
         save_model(model, target, format=format, shards=shards, force=force)
@@ -174,11 +183,11 @@ def save(
 def _refuse_own_files(model: Model, target: Path) -> None:
     """An input is never overwritten, however its path is spelled."""
     own = [path for path in (model.path, *(model.checkpoint.files if model.checkpoint else ())) if path is not None]
-    output = target.resolve()
+    output = real_path(target)
     prefix = output.name.removesuffix(".meta")
     prefix = prefix.removesuffix(".pbtxt") if model.kind == "metagraph" else prefix
     for path in own:
-        source = path.resolve()
+        source = real_path(path)
         is_same = output == source or (target.exists() and path.exists() and target.samefile(path))
         is_inside = output in source.parents or (source in output.parents and output.exists())
         if is_same or is_inside or _is_of_set(source, output.parent / prefix):
@@ -391,7 +400,8 @@ def export(
     exported = export_pass(model, told)
     result = _with_assets(exported.model, exported.assets, model)
     save(result, path, shards=shards, force=force)
-    return dataclasses.replace(exported, model=result)
+    notes = (*exported.notes, *_foreign_assets(result, model))
+    return dataclasses.replace(exported, model=result, notes=notes)
 
 
 def _with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:
@@ -400,6 +410,18 @@ def _with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> M
     known = {side.name for side in found}
     beside = tuple(side for side in result.side_files if side.name not in known)
     return dataclasses.replace(result, side_files=(*beside, *found))
+
+
+def _foreign_assets(result: Model, source: Model) -> list[Note]:
+    """Tells of files that a graph named and that lie elsewhere: a hostile one may name any file of the user's."""
+    home = real_path(_home(source))
+    known = {side.path for side in source.side_files}
+    sides = [side.path for side in result.side_files if side.path not in known]
+    foreign = tuple(str(path) for path in sides if not real_path(path).is_relative_to(home))
+    if not foreign:
+        return []
+    remedy = "the graph names them; see that they hold nothing private before you pass the model on"
+    return [Note("files from outside of the model are copied into it", foreign, remedy)]
 
 
 def thaw(
@@ -443,7 +465,8 @@ def thaw(
 def thaw_report(model: Model, options: ThawOptions) -> Thawed:
     """As `thaw`, and also says which variables there are now, which of them to train, and what to beware of."""
     thawed = thaw_pass(model, options)
-    return dataclasses.replace(thawed, model=_with_assets(thawed.model, thawed.assets, model))
+    result = _with_assets(thawed.model, thawed.assets, model)
+    return dataclasses.replace(thawed, model=result, notes=(*thawed.notes, *_foreign_assets(result, model)))
 
 
 def convert(
@@ -492,7 +515,7 @@ def convert(
     else:
         model = load_with(source, checkpoint)
     model = model if tags is None else model.select(tags).alone()
-    target = choose_target(Path(path), format, model.kind, as_set=as_set, has_variables=bool(model.variables))
+    target = choose_target(_path(path), format, model.kind, as_set=as_set, has_variables=bool(model.variables))
     _refuse_own_files(dataclasses.replace(model, kind=target.kind), target.path)
     if not force:
         target.refuse_existing()
@@ -501,7 +524,7 @@ def convert(
     packed = repack(converted.model, target.kind)
     result = rename_tracked(_with_assets(packed.model, packed.assets, model), converted.names)
     written = write_target(result, model, target, shards=shards, link=link, force=force)
-    notes = [*converted.notes, *packed.notes]
+    notes = [*converted.notes, *packed.notes, *_foreign_assets(result, model)]
     if link and len(written.linked) < len(written.files):
         copied = tuple(file.name for file in written.files if file not in written.linked)
         notes.append(Note("not linked", copied, "they changed, or lie on a disk that cannot link to the other"))
@@ -600,7 +623,7 @@ def _refuse_own_weights(weights: Mapping[str, Tensor], target: Path) -> None:
         if (
             target.suffix == ".safetensors"
             and shard.fullmatch(path.name)
-            and path.resolve().parent.samefile(target.resolve().parent)
+            and real_path(path).parent.samefile(real_path(target).parent)
         ):
             raise OutputError("the output is also the input", path=target, remedy="choose another name")
 
@@ -724,7 +747,7 @@ def load_with(source: Any, checkpoint: str | os.PathLike[str] | None) -> Model:
 def _asset_file(asset: AssetFile, model: Model) -> Path:
     """Where the file that a table is filled from lies: as the graph says, or beside the model."""
     name = Path(asset.path.replace("\\", "/")).name
-    folder = Path() if model.path is None else model.path if model.path.is_dir() else model.path.parent
+    folder = _home(model)
     for candidate in (folder / "assets" / name, folder / name, Path(asset.path)):
         if name and candidate.is_file():
             return candidate
@@ -732,6 +755,13 @@ def _asset_file(asset: AssetFile, model: Model) -> Path:
     raise UnreadableFileError(
         what, where=f"tensor {asset.tensor_name!r}", remedy=f"put {name or 'it'} beside the model"
     )
+
+
+def _home(model: Model) -> Path:
+    """The folder that a model lies in."""
+    if model.path is None:
+        return Path()
+    return model.path if model.path.is_dir() else model.path.parent
 
 
 def saved_model_text(

@@ -24,6 +24,7 @@ def _write_tf1(
     *,
     names: Callable[[Any], Mapping[str, Any]] | None = None,
     saved_model: bool = False,
+    version: int = 2,
 ) -> None:
     """A TF1 graph with its checkpoint, as a training leaves them, or as a SavedModel."""
     import tensorflow as tf
@@ -35,7 +36,7 @@ def _write_tf1(
         saver = None
         if not saved_model:
             variables = None if names is None else names(v1)
-            saver = v1.train.Saver(variables, save_relative_paths=True)
+            saver = v1.train.Saver(variables, save_relative_paths=True, write_version=version)
         session.run([v1.global_variables_initializer(), v1.tables_initializer()])
         if saver is not None:
             (FILES / name).mkdir()
@@ -136,6 +137,20 @@ def _batch_of_32(tf: Any) -> tuple[_Tensors, _Tensors]:
     return [x], [tf.reshape(y, [32, 4], name="output")]
 
 
+def _old(tf: Any) -> tuple[_Tensors, _Tensors]:
+    """A graph with an optimizer, as TensorFlow before 1.0 saved it: reference variables."""
+    v1 = tf.compat.v1
+    v1.disable_resource_variables()
+    x = v1.placeholder(tf.float32, [None, 4], "x")
+    w = v1.get_variable("net/w", [4, 2], initializer=v1.random_normal_initializer())
+    b = v1.get_variable("net/b", [2], initializer=v1.zeros_initializer())
+    y = tf.add(tf.matmul(x, w), b, name="y")
+    step = v1.train.get_or_create_global_step()
+    v1.train.AdamOptimizer().minimize(tf.reduce_mean(y * y), global_step=step)
+    v1.enable_resource_variables()
+    return [x], [y]
+
+
 def _vocabulary(tf: Any) -> tuple[_Tensors, _Tensors]:
     """A vocabulary file, a hash table, and an embedding behind it."""
     v1 = tf.compat.v1
@@ -192,6 +207,7 @@ def main() -> None:
     )
     _write_tf1("partitioned", _partitioned)
     _write_tf1("batch_of_32", _batch_of_32)
+    _write_tf1("old", _old, version=1)
     with (
         tempfile.TemporaryDirectory() as folder,
         chdir(Path(folder)),

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tfsmith
+from tfsmith.cli.main import main
 from tfsmith.errors import (
     ChecksumError,
     CorruptFileError,
@@ -313,3 +314,20 @@ def test_any_cut_or_changed_byte_is_an_error_of_ours(tmp_path: Path, make: Any) 
         except TfsmithError:
             pass
     assert 0 < opened < len(variants)
+
+
+def test_show_tells_what_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wanted = {"a": some("float32", 2, 3)}
+    write_npz(tmp_path / "w.npz", wanted, {})
+    write_safetensors(tmp_path / "w.safetensors", wanted, {})
+    assert main(["show", str(tmp_path / "w.npz"), "--verify"]) == 0
+    out = capsys.readouterr().out
+    assert "weights without a graph" in out
+    assert "1 tensors read" in out
+    assert main(["show", str(tmp_path / "w.safetensors")]) == 0
+    assert main(["show", str(tmp_path / "w.safetensors"), "--verify"]) == 2
+    assert "this format keeps no checksums" in capsys.readouterr().err
+    data = bytearray((tmp_path / "w.npz").read_bytes())
+    data[data.index(raw(wanted["a"]))] ^= 1
+    (tmp_path / "w.npz").write_bytes(data)
+    assert main(["show", str(tmp_path / "w.npz"), "--verify"]) == 2

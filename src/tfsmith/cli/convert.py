@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit, human_bytes, printable
+from tfsmith.cli.common import DONE, emit, human_bytes, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
 from tfsmith.errors import UnreadableFileError, UsageError
+from tfsmith.passes.interface import INIT_SIGNATURE
 
 __all__ = ["add_arguments", "work"]
 
@@ -152,11 +152,11 @@ def _json_rules(content: str, path: Path) -> Iterator[tuple[str, str]]:
 
 
 def _tell(arguments: argparse.Namespace, converted: api.Converted, *, has_signatures: bool) -> None:
-    sys.stderr.write("".join(f"warning: {printable(str(note))}\n" for note in converted.notes))
+    warn(converted.notes)
     model = converted.model
     renamed = {old: new for old, new in converted.names.items() if new is not None}
     dropped = sorted(old for old, new in converted.names.items() if new is None)
-    signatures = api.signature_facts(model.signatures)
+    signatures = api.signature_facts({key: found for key, found in model.signatures.items() if key != INIT_SIGNATURE})
     size = sum(tensor.nbytes for tensor in model.variables.values())
     if arguments.json:
         facts = {
@@ -172,7 +172,8 @@ def _tell(arguments: argparse.Namespace, converted: api.Converted, *, has_signat
         }
         emit(json.dumps(facts, indent=2) + "\n")
         return
-    weights = f", {len(model.variables)} tensors, {human_bytes(size)}" if model.variables else ""
+    count = len(model.variables)
+    weights = f", {count} tensor{'s' * (count != 1)}, {human_bytes(size)}" if count else ""
     emit(f"Wrote {converted.path} ({_KINDS[model.kind]}{weights})\n")
     done = [(len(dropped), "dropped"), (len(renamed), "renamed"), (len(converted.cast), f"cast to {arguments.dtype}")]
     emit("".join(f"{count} {what}\n" for count, what in done if count))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit, input_shape
+from tfsmith.cli.common import DONE, emit, input_shape, printable, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
 
 __all__ = ["add_arguments", "work"]
@@ -52,8 +51,7 @@ def work(arguments: argparse.Namespace) -> int:
 
 
 def _tell(arguments: argparse.Namespace, exported: api.Exported) -> None:
-    for note in exported.notes:
-        sys.stderr.write(f"warning: {note}\n")
+    warn(exported.notes)
     signatures = api.signature_facts(exported.model.signatures)
     assets = [asset.path for asset in exported.assets]
     if arguments.json:
@@ -68,4 +66,4 @@ def _tell(arguments: argparse.Namespace, exported: api.Exported) -> None:
         return
     emit(f"Exported {len(exported.variables)} variables to {arguments.output_dir}\n")
     emit(signature_lines(signatures))
-    emit("".join(f"asset {path}\n" for path in assets))
+    emit("".join(f"asset {printable(path)}\n" for path in assets))

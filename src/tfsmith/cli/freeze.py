@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit, input_shape
+from tfsmith.cli.common import DONE, emit, input_shape, printable, warn
 from tfsmith.passes.variables import EMA_SUFFIX
 
 __all__ = ["add_arguments", "work"]
@@ -66,7 +65,7 @@ def _tell(arguments: argparse.Namespace, frozen: api.Frozen) -> None:
     warnings = [str(note) for note in frozen.notes]
     if arguments.ema and not any(key.endswith(EMA_SUFFIX) for key in frozen.converted.values()):
         warnings.append("the checkpoint has no moving averages of these variables; leave --ema out")
-    sys.stderr.write("".join(f"warning: {text}\n" for text in warnings))
+    warn(warnings)
     if arguments.json:
         facts = {
             "output": str(Path(arguments.output)),
@@ -79,4 +78,4 @@ def _tell(arguments: argparse.Namespace, frozen: api.Frozen) -> None:
     emit(f"Converted {len(frozen.converted)} variables to const ops.\n")
     for key, tensor in frozen.outputs.items():
         is_named = key not in (tensor, tensor.rpartition(":")[0])  # by a signature, not by its own name
-        emit(f"output {key}: {tensor}\n" if is_named else f"output {tensor}\n")
+        emit(printable(f"output {key}: {tensor}" if is_named else f"output {tensor}") + "\n")

@@ -8,7 +8,7 @@ from importlib import import_module
 from types import MappingProxyType
 
 from tfsmith._version import __version__
-from tfsmith.cli.common import BAD, LineParser, run
+from tfsmith.cli.common import BAD, LineParser, open_closed_streams, rare_collections, run
 
 __all__ = ["main", "VERBS"]
 
@@ -25,8 +25,10 @@ VERBS = MappingProxyType(
 )
 
 
+@rare_collections()
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and gives the exit code."""
+    open_closed_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     parser = LineParser(prog="tfsmith", description="The workshop for TensorFlow model files that needs no TensorFlow.")
     parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")

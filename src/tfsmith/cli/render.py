@@ -10,6 +10,9 @@ from tfsmith.cli.common import emit, printable
 
 __all__ = ["Section", "print_sections"]
 
+_WIDEST = 160
+"""Cells are filled up to this width at most: a single name of a megabyte would make every row that long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Section:
@@ -28,13 +31,14 @@ def print_sections(sections: Sequence[Section]) -> None:
     if sys.stdout.isatty():
         _print_rich(sections)
     else:
-        emit("\n".join(_plain(section) for section in sections))
+        emit("\n".join(_plain(section) for section in sections), exact=True)
 
 
 def _plain(section: Section) -> str:
     rows = [tuple(map(printable, row)) for row in ((section.header, *section.rows) if section.header else section.rows)]
     columns = max((len(row) for row in rows), default=0)
     widths = [max((len(row[column]) for row in rows if column < len(row)), default=0) for column in range(columns)]
+    widths = [min(width, _WIDEST) for width in widths]
     lines = [printable(section.title)] if section.title else []
     for row in rows:
         cells = [

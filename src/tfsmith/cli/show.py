@@ -45,7 +45,7 @@ def work(arguments: argparse.Namespace) -> int:
     tags = None if arguments.tag_set is None else [tag for tag in arguments.tag_set.split(",") if tag]
     model = api.load(arguments.model, tags=tags, checkpoint=arguments.checkpoint, step=arguments.step)
     if arguments.text:
-        emit(api.graph_text(model))
+        emit(api.graph_text(model), exact=True)
         return DONE
     parts = {part for part in _PARTS if arguments.all or getattr(arguments, part)}
     summary = arguments.all or not (parts or arguments.signature)
@@ -55,7 +55,7 @@ def work(arguments: argparse.Namespace) -> int:
     if arguments.verify:
         facts["verified"] = api.verify_checksums(model)
     if arguments.json:
-        emit(json.dumps(facts, indent=2, allow_nan=False, default=str) + "\n")
+        emit(json.dumps(facts, indent=2, allow_nan=False, default=str) + "\n", exact=True)
     else:
         print_sections(sections(facts, summary=summary))
     return DONE

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Any
 
+from tfsmith.cli.common import printable
 from tfsmith.errors import UsageError
 from tfsmith.ir.signature import PREDICT, SERVING_DEFAULT
 
@@ -58,6 +59,6 @@ def asked_signatures(arguments: argparse.Namespace) -> dict[str, tuple[dict[str,
 def signature_lines(signatures: dict[str, Any]) -> str:
     """A line for each signature, of the facts about it: its keys."""
     return "".join(
-        f"signature {key}: {', '.join(found['inputs'])} -> {', '.join(found['outputs'])}\n"
+        printable(f"signature {key}: {', '.join(found['inputs'])} -> {', '.join(found['outputs'])}") + "\n"
         for key, found in signatures.items()
     )

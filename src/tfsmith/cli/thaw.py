@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-import sys
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit, human_count
+from tfsmith.cli.common import DONE, emit, human_count, printable, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
 from tfsmith.errors import OutputError
 
@@ -83,7 +82,7 @@ def _meta_file(path: Path, *, force: bool) -> Path:
 
 
 def _tell(arguments: argparse.Namespace, thawed: api.Thawed, path: Path) -> None:
-    sys.stderr.write("".join(f"warning: {note}\n" for note in thawed.notes))
+    warn(thawed.notes)
     signatures = api.signature_facts(thawed.model.signatures)
     if arguments.json:
         facts = {
@@ -101,4 +100,4 @@ def _tell(arguments: argparse.Namespace, thawed: api.Thawed, path: Path) -> None
     words = f"{count} constant{'s' * (count != 1)} ({human_count(elements)} elements)"
     emit(f"Thawed {words} to variables in {path}\n")
     emit(signature_lines(signatures))
-    emit("".join(f"asset {asset.path}\n" for asset in thawed.assets))
+    emit("".join(f"asset {printable(asset.path)}\n" for asset in thawed.assets))

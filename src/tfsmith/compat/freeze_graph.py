@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from glob import escape
 
 from tfsmith import api
-from tfsmith.cli.common import BAD, DONE, LineParser, emit, run
+from tfsmith.cli.common import BAD, DONE, LineParser, emit, run, warn
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
 
@@ -87,8 +87,7 @@ def _work(flags: argparse.Namespace) -> int:
     )
     frozen = api.freeze_report(_load(flags), options)
     api.save(frozen.model, flags.output_graph, format="pb")
-    for note in frozen.notes:
-        sys.stderr.write(f"warning: {note}\n")
+    warn(frozen.notes)
     emit(f"Converted {len(frozen.converted)} variables to const ops.\n")
     return DONE
 

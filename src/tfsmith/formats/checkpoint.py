@@ -18,7 +18,6 @@ __all__ = ["open_checkpoint", "index_of", "is_prefix", "prefixes_in", "latest_pr
 
 _STEP = re.compile(r"-(\d+)$")
 _SHARD = re.compile(r"-\d{5}-of-\d{5}$")
-_DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 
 
 def step_of(prefix: Path) -> int | None:
@@ -53,18 +52,20 @@ def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
     index = index_of(prefix)
     if index.is_file():
         refuse_foreign(sniff(open_file(index)), str(index))
-        data = sorted(path for path in _siblings(prefix) if _DATA.fullmatch(path.name[len(prefix.name) :]))
-        return Checkpoint(prefix, 2, (*data, index), step_of(prefix)), open_bundle(prefix)
+        tensors = open_bundle(prefix)
+        data = [path for path in tensors.shards if path.is_file()]
+        missing = tuple(path for path in tensors.shards if path not in data)
+        return Checkpoint(prefix, 2, (*data, index), step_of(prefix), missing), tensors
     files = (prefix,) if prefix.is_file() else _v1_shards(prefix)
     if not files:
         raise UnreadableFileError("there is no checkpoint with this prefix", path=prefix, remedy="check the path")
     from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1  # old and rare: loaded when needed
 
-    tensors = open_checkpoint_v1(prefix)
-    if not tensors:  # TensorFlow writes no V1 checkpoint without any, but the index of V2 looks like one
+    old = open_checkpoint_v1(prefix)
+    if not old:  # TensorFlow writes no V1 checkpoint without any, but the index of V2 looks like one
         remedy = "if it is the index of a V2 checkpoint, give it back its name PREFIX.index, and pass the prefix"
         raise WrongFileError("this table holds no tensors", path=prefix, remedy=remedy)
-    return Checkpoint(prefix, 1, files, step_of(prefix)), tensors
+    return Checkpoint(prefix, 1, files, step_of(prefix)), old
 
 
 def _siblings(prefix: Path) -> list[Path]:

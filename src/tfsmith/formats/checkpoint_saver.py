@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
+from tfsmith.errors import UnreadableFileError
 from tfsmith.formats.bundle_data import data_file
 from tfsmith.formats.bundle_writer import stored_files, write_bundle, write_index_of
 from tfsmith.ir.model import Checkpoint
@@ -29,7 +30,12 @@ def copy_checkpoint(
 
     Raises:
         OutputError: The disk refuses.
+        UnreadableFileError: A file of the set is missing.
     """
+    if checkpoint.missing:
+        what = "a data file of the checkpoint is missing, so it cannot be copied"
+        remedy = f"{checkpoint.prefix.name}.index needs it; fetch the whole set"
+        raise UnreadableFileError(what, path=checkpoint.missing[0], remedy=remedy)
     with AtomicFiles() if files is None else nullcontext(files) as opened:
         for path in checkpoint.files:
             suffix = path.name[len(checkpoint.prefix.name) :]

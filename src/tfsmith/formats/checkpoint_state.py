@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tfsmith.errors import CorruptFileError, LimitError
+from tfsmith.errors import CorruptFileError, LimitError, TfsmithError
+from tfsmith.formats.textfile import read_text
 from tfsmith.limits import MAX_STATE_FILE
 from tfsmith.storage.sink import write_atomically
 from tfsmith.storage.source import open_file
-from tfsmith.wire.messages import new
+from tfsmith.wire.messages import new, parse
 
 __all__ = ["CheckpointState", "read_checkpoint_state", "write_checkpoint_state", "STATE_FILE"]
 
@@ -74,17 +75,15 @@ def read_checkpoint_state(path: Path) -> CheckpointState:
         UnreadableFileError: There is none.
         CorruptFileError: It is no such file, or names no checkpoint.
     """
-    from google.protobuf import text_format
-
     file = path / STATE_FILE if path.is_dir() else path
     span = open_file(file)
     if len(span) > MAX_STATE_FILE:
         raise LimitError(f"{len(span)} bytes are too many for a `checkpoint` file", path=file, remedy=_REMEDY)
-    message = new("CheckpointState")
     try:
-        text_format.Parse(span.tobytes().decode(), message)
-    except (text_format.ParseError, UnicodeDecodeError) as error:
-        raise CorruptFileError(f"this is no `checkpoint` file ({error})", path=file, remedy=_REMEDY) from error
+        message = parse("CheckpointState", read_text(span, "CheckpointState"))
+    except TfsmithError as error:
+        what = f"this is no `checkpoint` file ({error.what})"
+        raise CorruptFileError(what, path=file, where=error.where, remedy=_REMEDY) from error
     if not message.model_checkpoint_path:
         raise CorruptFileError("the `checkpoint` file names no checkpoint", path=file, remedy=_REMEDY)
     return CheckpointState(

@@ -69,7 +69,8 @@ def open_npz(span: Span, path: Path | None = None) -> Weights:
         if name in tensors:
             raise CorruptFileError("it is there twice", path=span.name, where=f"array {name!r}", remedy=_REMEDY)
         tensors[name] = _tensor(_Member(archive, info, span, name))
-    return Weights(tensors, _metadata(archive.comment), () if path is None else (path,), path)
+    files = () if path is None else (path,)
+    return Weights(tensors, _metadata(archive.comment), files, path, has_checksums=True)
 
 
 def write_npz(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +48,8 @@ def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None =
         return _open(path, step) if checkpoint is None else _open_both(path, checkpoint, step)
     except OSError as error:
         what = f"cannot be opened ({error.strerror or error})"
-        raise UnreadableFileError(what, path=path, remedy="check the path and its permissions") from error
+        place = path if error.filename is None else os.fsdecode(error.filename)
+        raise UnreadableFileError(what, path=place, remedy="check the path and its permissions") from error
 
 
 def _open_both(path: Path, checkpoint: Path, step: int | None) -> Model:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError
 from tfsmith.formats.checkpoint import open_checkpoint
@@ -13,7 +14,7 @@ from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.formats.textfile import read_text
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.limits import MAX_META_GRAPHS
-from tfsmith.storage.source import open_file
+from tfsmith.storage.source import open_file, real_path
 from tfsmith.storage.span import Span
 from tfsmith.wire.scan import BYTES, VARINT, fields
 
@@ -42,9 +43,9 @@ def open_saved_model(folder: Path, main: Path) -> Model:
     model = replace(read_saved_model(span), path=folder)
     prefix = folder / "variables" / "variables"
     if not prefix.with_name("variables.index").is_file():
-        return replace(model, side_files=_side_files(folder, frozenset()))
+        return replace(model, side_files=_side_files(folder, main, frozenset()))
     checkpoint, variables = open_checkpoint(prefix)
-    side_files = _side_files(folder, frozenset(checkpoint.files if variables else ()))
+    side_files = _side_files(folder, main, frozenset(checkpoint.files if variables else ()))
     return replace(model, checkpoint=checkpoint, variables=variables, side_files=side_files)
 
 
@@ -71,18 +72,34 @@ def read_saved_model(span: Span) -> Model:
     return Model("saved_model", tuple(metas), raw=span, extras=tuple(extras))
 
 
-def _side_files(folder: Path, others: frozenset[Path]) -> tuple[SideFile, ...]:
-    """All files of the folder but the main file and those of the checkpoint."""
+def _side_files(folder: Path, main: Path, others: frozenset[Path]) -> tuple[SideFile, ...]:
+    """All files of the folder but the main file and those of the checkpoint.
+
+    A link counts as a file of the model if it leads to a file in the folder, or beside the real main file: that is how
+    caches keep models.
+    """
     found: list[SideFile] = []
-    for root, folders, names in os.walk(folder):
+    for root, folders, names in os.walk(folder, onerror=_refuse):
         folders.sort()
-        for name in sorted(names):
+        links = [name for name in folders if (Path(root) / name).is_symlink()]  # not walked into
+        for name in sorted([*names, *links]):
             path = Path(root) / name
             relative = path.relative_to(folder).as_posix()
             if relative in MAIN_FILES or path in others:
                 continue
-            found.append(SideFile(relative, path))
+            leads_out = path.is_symlink() and (name in links or not _is_own(path, folder, main))
+            found.append(SideFile(relative, path, leads_out))
             if len(found) > _MAX_SIDE_FILES:
                 remedy = "pass the SavedModel's own folder"
                 raise LimitError(f"the folder holds over {_MAX_SIDE_FILES} files", path=folder, remedy=remedy)
     return tuple(found)
+
+
+def _is_own(link: Path, folder: Path, main: Path) -> bool:
+    real = real_path(link)
+    return real.is_relative_to(real_path(folder)) or real.parent == real_path(main).parent
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """A folder that cannot be listed would be left out of every copy without a word."""
+    raise error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfsmith.errors import OutputError
+from tfsmith.errors import OutputError, UnreadableFileError
 from tfsmith.formats.checkpoint_saver import copy_checkpoint, write_checkpoint
 from tfsmith.formats.graphdef import check_size
 from tfsmith.formats.metagraph import plan_meta_graph
@@ -58,6 +58,10 @@ def save_saved_model(
                 sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
         _write_variables(model, work / "variables", shards, link=link)
         for side in model.side_files:
+            if side.leads_out:
+                what = "this link leads out of the model, so it is not copied"
+                remedy = "replace it by what it leads to, if you trust it (cp -rL copies a folder so), or remove it"
+                raise UnreadableFileError(what, path=side.path, remedy=remedy)
             target = work / side.name
             with explained(target):
                 target.parent.mkdir(parents=True, exist_ok=True)

@@ -30,12 +30,14 @@ class Checkpoint:
         version: 1 or 2.
         files: All files of the set that are there, for copying them whole.
         step: The number at the end of the prefix, if it has one.
+        missing: Files that belong to the set and are not there. It can be looked at without them, but not copied.
     """
 
     prefix: Path
     version: int
     files: tuple[Path, ...]
     step: int | None = None
+    missing: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class SideFile:
     """Its path inside the folder, with forward slashes."""
     path: Path
     """Where it lies now; it is opened only to be copied."""
+    leads_out: bool = False
+    """Whether it is a link out of the model's folder, or to a folder: it is named, but neither followed nor copied."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tfsmith.errors import UnsupportedError
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor_ops import verify_tensor
 
 __all__ = ["Weights"]
 
@@ -20,12 +22,14 @@ class Weights(Mapping[str, Tensor]):
         metadata: What else the file says, as text by key.
         files: The files that hold them; none may be written to while the tensors are used.
         path: What the user called them.
+        has_checksums: Whether the file's format keeps checksums of the values.
     """
 
     tensors: Mapping[str, Tensor]
     metadata: Mapping[str, str] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     path: Path | None = None
+    has_checksums: bool = False
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
@@ -35,3 +39,15 @@ class Weights(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self.tensors)
+
+    def verify(self) -> None:
+        """Reads every tensor and checks its checksum, in constant memory.
+
+        Raises:
+            UnsupportedError: The format keeps none.
+            ChecksumError: The first tensor that does not fit.
+        """
+        if not self.has_checksums:
+            raise UnsupportedError("this format keeps no checksums", path=self.path, remedy="leave --verify out")
+        for tensor in self.tensors.values():
+            verify_tensor(tensor)

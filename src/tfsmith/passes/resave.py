@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, UnsupportedError
+from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
@@ -87,7 +88,7 @@ def _naming_nodes(meta: MetaGraph) -> Iterator[tuple[Body, Node]]:
             func = node.get("f") if node.op in _CALLS else None
             if node.op in _NAMING:
                 yield body, node
-            elif func is not None and func.name in graph.library and func.name not in seen:
+            elif isinstance(func, Func) and func.name in graph.library and func.name not in seen:
                 seen.add(func.name)
                 function = graph.library[func.name]
                 todo.append((function, list(function.by_name)))

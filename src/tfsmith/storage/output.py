@@ -10,6 +10,7 @@ from types import TracebackType
 
 from tfsmith.errors import OutputError
 from tfsmith.storage.sink import FileSink, explained, fsync_folder, open_beside, temporary_sibling
+from tfsmith.storage.source import real_path
 
 __all__ = ["AtomicFolder", "AtomicFiles"]
 
@@ -93,7 +94,7 @@ class AtomicFiles:
         target = Path(path)
         beside = temporary_sibling(target)
         try:
-            os.link(Path(source).resolve(), beside)  # resolved, for the link would else be to the symlink itself
+            os.link(real_path(Path(source)), beside)  # resolved, for the link would else be to the symlink itself
         except (OSError, NotImplementedError):
             return False
         self._open.append((_Link(beside), target))

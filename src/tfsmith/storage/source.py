@@ -7,12 +7,15 @@ import mmap
 import os
 import stat
 import weakref
+from pathlib import Path
 from typing import Protocol
 
 from tfsmith.errors import UnreadableFileError
 from tfsmith.storage.span import Span
 
-__all__ = ["Source", "FileSource", "MemorySource", "open_file", "from_bytes", "release_pages"]
+__all__ = ["Source", "FileSource", "MemorySource", "open_file", "from_bytes", "real_path", "release_pages"]
+
+_CHECK = "check the path"
 
 
 class Source(Protocol):
@@ -50,6 +53,8 @@ class FileSource:
             self._fd = os.open(self.name, flags)
         except OSError as error:
             raise UnreadableFileError(_reason(error), path=self.name, remedy=_remedy(error)) from error
+        except ValueError as error:  # a zero byte, or what no file system can spell
+            raise UnreadableFileError("this cannot be the name of a file", path=self.name, remedy=_CHECK) from error
         weakref.finalize(self, os.close, self._fd)
         status = os.fstat(self._fd)
         if not stat.S_ISREG(status.st_mode):
@@ -131,6 +136,11 @@ def release_pages(span: Span) -> None:
         span.source.release_pages()
 
 
+def real_path(path: Path) -> Path:
+    """Where a path leads, all links followed. A loop of links stays what it is, where `Path.resolve` may raise."""
+    return Path(os.path.realpath(path))
+
+
 def _reason(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
@@ -139,5 +149,5 @@ def _reason(error: OSError) -> str:
 
 def _remedy(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
-        return "check the path"
+        return _CHECK
     return "check its permissions" if isinstance(error, PermissionError) else "check the disk"
