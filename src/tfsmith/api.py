@@ -19,14 +19,12 @@ from tfsmith.ir.signature import SERVING_DEFAULT
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_PROTO_BYTES
-from tfsmith.passes.edit_signatures import SignatureEdits
+from tfsmith.passes.convert_options import Converted, ConvertOptions, SignatureEdits
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.passes.export import Exported, ExportOptions
 from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
-from tfsmith.passes.repack import repack
-from tfsmith.passes.rework import Converted, ConvertOptions, rework
 from tfsmith.passes.tables import AssetFile
 from tfsmith.passes.thaw import Thawed, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
@@ -507,6 +505,8 @@ def convert(
     """
     from tfsmith.formats.object_graph import rename_tracked
     from tfsmith.formats.target import choose_target, write_target
+    from tfsmith.passes.repack import repack
+    from tfsmith.passes.rework import rework
 
     as_set = False
     if isinstance(source, (str, os.PathLike)):

@@ -135,7 +135,7 @@ def test_meta_to_saved_model(made: Made, tmp_path: Path) -> None:
     inputs = {name.split(":")[0]: name for name in made.feeds}
     add = {"serving_default": (inputs, {name: f"{name}:0" for name in made.outputs})}
     converted = tfsmith.convert(made.prefix, tmp_path / "out", format="saved_model", options=edits(add=add))
-    assert not converted.notes
+    assert [note for note in converted.notes if "outside of the model" not in note.what] == []
     assert_answers(run_saved_model(tmp_path / "out", made), made)
     assert_same_tensors(tmp_path / "out" / "variables" / "variables", made.prefix)
     assert_answers(signature_answers(tmp_path / "out", "serving_default", made), made, 1e-6)

@@ -10,14 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.convert_models import (
-    edits,
-    ops,
-    saved_model,
-    small,
-    values_of,
-    write_models,
-)
+from tests.convert_models import array, edits, ops, saved_model, small, values_of, write_models
 from tests.helpers import files_of
 from tests.table_files import table
 from tests.v1_files import TENSORS, VALUES, v1_entries
@@ -25,11 +18,8 @@ from tests.v1_files import TENSORS, VALUES, v1_entries
 import tfsmith
 from tfsmith.api import ConvertOptions
 from tfsmith.cli.main import main
-from tfsmith.errors import (
-    OutputError,
-    UnreadableFileError,
-    UsageError,
-)
+from tfsmith.errors import OutputError, UnreadableFileError, UsageError
+from tfsmith.formats.bundle_writer import write_bundle
 from tfsmith.formats.target import choose_target
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Saver
@@ -95,6 +85,29 @@ def test_a_graph_and_its_checkpoint_become_a_meta(folder: Path) -> None:
     assert {name: source.key for name, source in restore_sources(model.meta).items()} == {
         name: name for name in ("w", "w/Adam", "global_step")
     }
+
+
+def test_a_checkpoint_of_another_model(folder: Path) -> None:
+    tfsmith.convert(folder / "in" / "m.meta", folder / "g.pb")
+    for values, words in (
+        ({"v": array(1, 2)}, "no value for variable 'w'"),
+        ({"w": array(1)}, r"the graph says \[2\]"),
+    ):
+        write_bundle(folder / "other", values)
+        with pytest.raises(tfsmith.TfsmithError, match=words):
+            tfsmith.convert(folder / "g.pb", folder / "both.meta", checkpoint=folder / "other")
+        assert not list(folder.glob("both*"))
+
+
+def test_a_graph_alone_has_no_signatures(folder: Path) -> None:
+    converted = tfsmith.convert(folder / "in" / "sm", folder / "g.pb")
+    assert [note.what for note in converted.notes] == [
+        "a graph alone has no signatures",
+        "the graph alone is written, without the values of its variables",
+    ]
+    asked = {"a": ({"x": "x:0"}, {"y": "y:0"})}
+    converted = tfsmith.convert(folder / "g.pb", folder / "h.pb", options=edits(add=asked))
+    assert [note.what for note in converted.notes] == ["a graph alone has no signatures"]
 
 
 def test_saved_model_as_text(folder: Path) -> None:

@@ -9,31 +9,13 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.convert_models import (
-    BFLOAT,
-    FLOAT,
-    HALF,
-    INT64,
-    STRING,
-    array,
-    ops,
-    saved_model,
-    small,
-    values_of,
-    write_models,
-)
+from tests.convert_models import BFLOAT, FLOAT, HALF, INT64, STRING, array, ops, saved_model, small, values_of, write_models
 from tests.helpers import MemorySink, files_of
 from tests.table_files import bundle_entry, header, write_raw_bundle
 
 import tfsmith
 from tfsmith.api import ConvertOptions
-from tfsmith.errors import (
-    ChecksumError,
-    LimitError,
-    NotFoundInModelError,
-    UnsupportedError,
-    UsageError,
-)
+from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, UnsupportedError, UsageError
 from tfsmith.formats.bundle_writer import write_bundle
 from tfsmith.ir.cast import CastTensor, cast_tensor
 from tfsmith.ir.graph import Graph

@@ -8,32 +8,20 @@ need a new traced function for the second, so it is there for all but `tf.saved_
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.metagraph import MetaGraph, ObjectGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.part import Part
-from tfsmith.ir.signature import PREDICT, Signature
+from tfsmith.ir.signature import Signature
+from tfsmith.passes.convert_options import SignatureEdits
 from tfsmith.passes.interface import INIT_SIGNATURE
-from tfsmith.passes.signatures import Interface, make_signatures
+from tfsmith.passes.signatures import make_signatures
 from tfsmith.passes.training import Note
 
-__all__ = ["SignatureEdits", "edit_signatures"]
-
-
-@dataclass(frozen=True, slots=True)
-class SignatureEdits:
-    """What to do to the signatures: first remove, then rename, then add."""
-
-    add: Interface = field(default_factory=dict)
-    rename: Mapping[str, str] = field(default_factory=dict)
-    remove: tuple[str, ...] = ()
-    method_name: str = PREDICT
-
-    def __bool__(self) -> bool:
-        return bool(self.add or self.rename or self.remove)
+__all__ = ["edit_signatures"]
 
 
 def edit_signatures(model: Model, edits: SignatureEdits) -> tuple[MetaGraph, list[Note]]:

@@ -68,13 +68,18 @@ def _wrapped(model: Model, kind: Kind, meta: MetaGraph) -> Model:
 
 
 def _graph_alone(model: Model) -> Repacked:
-    variables = tuple(node.name for node in model.graph if node.op in VARIABLE_OPS)
-    remedy = "`tfsmith freeze` makes constants of them; a .meta or a SavedModel keeps them in a checkpoint"
-    left_out = Note("the graph alone is written, without the values of its variables", variables, remedy)
-    notes = (left_out,) if variables and model.kind != "graphdef" else ()
+    notes: list[Note] = []
+    signatures = tuple(key for key in model.signatures if key != INIT_SIGNATURE)
+    if signatures:
+        notes.append(Note("a graph alone has no signatures", signatures, "a SavedModel or a .meta keeps them"))
     if model.kind == "graphdef":
-        return Repacked(model)
-    return Repacked(Model("graphdef", (MetaGraph(model.meta.graph_part),), path=model.path), notes=notes)
+        return Repacked(model, notes=tuple(notes))
+    variables = tuple(node.name for node in model.graph if node.op in VARIABLE_OPS)
+    if variables:
+        what = "the graph alone is written, without the values of its variables"
+        remedy = "`tfsmith freeze` makes constants of them; a .meta or a SavedModel keeps them in a checkpoint"
+        notes.append(Note(what, variables, remedy))
+    return Repacked(Model("graphdef", (MetaGraph(model.meta.graph_part),), path=model.path), notes=tuple(notes))
 
 
 def _with_saver(model: Model) -> MetaGraph:

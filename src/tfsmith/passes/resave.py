@@ -19,7 +19,7 @@ from tfsmith.ir.part import Part
 from tfsmith.ir.tensor import StringTensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
 from tfsmith.passes.saver_ops import SavedVariable, add_saver
-from tfsmith.passes.variables import VARIABLE_OPS, find_source, restore_sources
+from tfsmith.passes.variables import VARIABLE_OPS, find_source, find_value, restore_sources
 
 __all__ = ["has_saver", "new_saver", "remove_saver", "rename_in_saver", "saved_variables"]
 
@@ -37,10 +37,25 @@ def has_saver(meta: MetaGraph) -> bool:
 
 
 def saved_variables(model: Model) -> list[SavedVariable]:
-    """The variables of the graph that have a value in the checkpoint, as the saver says it, else by name."""
+    """The variables of the graph that have a value in the checkpoint, as the saver says it, else by name.
+
+    Raises:
+        InvalidModelError: A value that was found by name is of another dtype or shape.
+        NotFoundInModelError: The graph has variables, the checkpoint has tensors, and none of them fit.
+    """
     sources = restore_sources(model.meta)
-    found = [(node, find_source(model, node, sources)) for node in model.graph if node.op in VARIABLE_OPS]
-    return [SavedVariable(node, source.key, source.extents) for node, source in found if source.key in model.variables]
+    nodes = [node for node in model.graph if node.op in VARIABLE_OPS]
+    found: list[SavedVariable] = []
+    for node in nodes:
+        source = find_source(model, node, sources)
+        if source.key not in model.variables:
+            continue  # a local variable, which nobody saved
+        if node.name not in sources:
+            find_value(model, node, sources)
+        found.append(SavedVariable(node, source.key, source.extents))
+    if nodes and model.variables and not found:
+        find_value(model, nodes[0], sources)
+    return found
 
 
 def rename_in_saver(meta: MetaGraph, names: Mapping[str, str]) -> MetaGraph:

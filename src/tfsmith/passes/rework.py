@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.cast import cast_tensor
@@ -16,7 +15,8 @@ from tfsmith.ir.part import Part
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY, training_names
 from tfsmith.passes.cast_weights import cast_constants, cast_variables, is_wide
-from tfsmith.passes.edit_signatures import SignatureEdits, edit_signatures
+from tfsmith.passes.convert_options import Converted, ConvertOptions
+from tfsmith.passes.edit_signatures import edit_signatures
 from tfsmith.passes.interface import INIT_COLLECTIONS, INIT_SIGNATURE, init_nodes
 from tfsmith.passes.prune import prune_library
 from tfsmith.passes.rename import matching, new_names
@@ -26,60 +26,11 @@ from tfsmith.passes.slim import answers, slim
 from tfsmith.passes.training import Note
 from tfsmith.passes.variables import VARIABLE_OPS
 
-__all__ = ["ConvertOptions", "Converted", "rework"]
+__all__ = ["rework"]
 
 _MARK = "/.ATTRIBUTES/"
 _LEAST = 16
 """Constants with fewer elements stay as they are: an epsilon of 1e-12 is 0 as float16."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConvertOptions:
-    """What converting may change.
-
-    Attributes:
-        inference_only: Whether to leave out what only training needs.
-        drop: Globs of tensors of the checkpoint to leave out.
-        rename: Old and new names of tensors of the checkpoint; `re:PATTERN` and a replacement.
-        dtype: The type to store weights as: "float16" or "bfloat16".
-        only: Globs of the weights to change the type of; all by default.
-        saturate: Whether values that are too large for the type are clipped; else they are an error.
-        signatures: What to do to the signatures.
-        tags: The new tag set.
-    """
-
-    inference_only: bool = False
-    drop: tuple[str, ...] = ()
-    rename: tuple[tuple[str, str], ...] = ()
-    dtype: str | None = None
-    only: tuple[str, ...] = ()
-    saturate: bool = False
-    signatures: SignatureEdits = field(default_factory=SignatureEdits)
-    tags: tuple[str, ...] = ()
-
-    @property
-    def changes_variables(self) -> bool:
-        """Whether the saver must be made anew."""
-        return self.inference_only or bool(self.drop) or self.dtype is not None
-
-
-@dataclass(frozen=True, slots=True)
-class Converted:
-    """What came out.
-
-    Attributes:
-        model: The model.
-        names: For each tensor of the checkpoint that has another name now, that name; None for those left out.
-        cast: The weights that have another type now.
-        notes: What the user should know.
-        path: Where it was written.
-    """
-
-    model: Model
-    names: Mapping[str, str | None]
-    cast: tuple[str, ...]
-    notes: tuple[Note, ...]
-    path: Path | None = None
 
 
 def rework(model: Model, options: ConvertOptions) -> Converted:

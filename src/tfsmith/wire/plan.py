@@ -92,8 +92,11 @@ class WritePlan:
             if isinstance(part, Span):
                 sink.write_span(part)
                 continue
+            size = 0
             for chunk in (part,) if isinstance(part, bytes) else part.chunks():
                 sink.write(chunk)
+                size += len(chunk)
+            assert size == len(part), "a stream made another number of bytes than it said"
 
     def tobytes(self) -> bytes:
         """Everything in memory; for what is known to be small."""
