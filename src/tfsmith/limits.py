@@ -15,6 +15,7 @@ __all__ = [
     "MAX_FIELDS",
     "MAX_FILLED_BYTES",
     "MAX_FROZEN_FUNCTIONS",
+    "MAX_INLINED_CALLS",
     "MAX_INLINED_SIZE",
     "MAX_LIST_OUTPUTS",
     "MAX_META_GRAPHS",
@@ -67,8 +68,11 @@ MAX_STATE_FILE: Final = 2**20
 MAX_LIST_OUTPUTS: Final = 2**20
 """An attribute may claim any number of tensors for an op's list output in a few bytes."""
 
-MAX_INLINED_SIZE: Final = 2**29
-"""Functions that call functions can grow without bound when they are inlined. This many bytes are a million nodes."""
+MAX_INLINED_CALLS: Final = 50_000
+"""Functions that call functions can grow without bound when they are inlined; real models have some hundred calls."""
+
+MAX_INLINED_SIZE: Final = 2**28
+"""Bytes of nodes that inlining makes, about: half a million nodes."""
 
 MAX_FROZEN_FUNCTIONS: Final = 10_000
 """Freezing copies the functions that take variables, once for each way in which they are called."""

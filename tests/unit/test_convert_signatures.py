@@ -151,6 +151,17 @@ def test_tf2_dropped_objects_are_told_of(tmp_path: Path) -> None:
     assert "_CHECKPOINTABLE_OBJECT_GRAPH" not in tfsmith.load(tmp_path / "out").variables
 
 
+def test_tf2_objects_stay_without_a_variable(tmp_path: Path) -> None:
+    converted = tfsmith.convert(TF2_MODEL, tmp_path / "out", options=ConvertOptions(drop=("b/*",)))
+    assert "the answers need variables that were dropped: b" in str(converted.notes[0])
+    model = tfsmith.load(tmp_path / "out")
+    before, after = tfsmith.load(TF2_MODEL).meta.objects_part.raw or (), model.meta.objects_part.raw or ()
+    assert [span.tobytes() for span in after] == [span.tobytes() for span in before]
+    assert {source.key for source in restore_sources(model.meta).values()} == {"w/.ATTRIBUTES/VARIABLE_VALUE"}
+    assert b"b/.ATTR" not in model.variables["_CHECKPOINTABLE_OBJECT_GRAPH"].numpy().item()
+    assert len(model.graph.library) == len(tfsmith.load(TF2_MODEL).graph.library)
+
+
 def test_the_objects_of_a_checkpoint() -> None:
     graph = new("TrackableObjectGraph")
     for key in ("w/key", "w/.SLOT/key", "b/key"):

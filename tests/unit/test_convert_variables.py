@@ -9,7 +9,19 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
-from tests.convert_models import BFLOAT, FLOAT, HALF, INT64, STRING, array, ops, saved_model, small, values_of, write_models
+from tests.convert_models import (
+    BFLOAT,
+    FLOAT,
+    HALF,
+    INT64,
+    STRING,
+    array,
+    ops,
+    saved_model,
+    small,
+    values_of,
+    write_models,
+)
 from tests.helpers import MemorySink, files_of
 from tests.table_files import bundle_entry, header, write_raw_bundle
 

@@ -61,7 +61,10 @@ def test_wishes_for_a_place_are_found(padding: int) -> None:
     assert [colocated(node) for node in graph] == [[], ["a", "gone"], []]
     edited = graph["a"].replace(attrs={"_class": ["loc:@b"]})
     assert colocated(edited) == ["b"]
+    assert colocated(edited.replace(name="c")) == ["b"]
     assert colocated(graph["b"].replace(attrs={"_class": None})) == []
+    assert colocated(graph["b"].replace(name="c", attrs={"note": "loc:@x"})) == ["a", "gone"]
+    assert colocated(graph["a"].replace(name="c", attrs={"note": "loc:@x"})) == []
     assert clean_colocation(graph)["b"].get("_class") == (b"loc:@a",)
 
 

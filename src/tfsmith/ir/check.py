@@ -89,8 +89,10 @@ class Checker:
                 raise self._refusal(what, node)
 
     def _may_stand_for(self, kind: str, wanted: str) -> bool:
-        """An empty list has no kind; in a function, a placeholder stands for what the caller gives."""
-        return (kind == "list" and wanted.startswith("list(")) or (kind == "placeholder" and not self._is_graph)
+        """An empty list has no kind; in a function, a placeholder stands for a type that the caller gives."""
+        if kind == "placeholder":
+            return not self._is_graph and "func" not in wanted
+        return kind == "list" and wanted.startswith("list(")
 
     def _check_inputs(self, node: Node, rules: _Rules) -> None:
         given = len(node.data_inputs)

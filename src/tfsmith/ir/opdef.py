@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Attr
@@ -12,6 +12,8 @@ from tfsmith.limits import MAX_LIST_OUTPUTS
 
 __all__ = ["OpDef", "ArgDef", "AttrDef"]
 
+_MOST_OUTPUTS = 1000
+"""Of an op with lists among its outputs; real ones have a few."""
 _REMEDY = "TensorFlow refuses this graph too; write it again from its source"
 
 
@@ -82,9 +84,24 @@ class OpDef:
     is_stateful: bool = False
     is_commutative: bool = False
     is_aggregate: bool = False
+    _defaults: Mapping[str, Attr] = field(init=False, repr=False, compare=False)
+    """What attributes mean where the file leaves them out."""
+    _single: Mapping[str, int] | None = field(init=False, repr=False, compare=False)
+    """The number of each output, if none of them is a list. A file may define ops with thousands."""
+
+    def __post_init__(self) -> None:
+        defaults = {attr.name: attr.default for attr in self.attrs if attr.default is not None}
+        has_lists = any(output.number_attr or output.type_list_attr for output in self.outputs)
+        single = {output.name: index for index, output in enumerate(self.outputs)}
+        object.__setattr__(self, "_defaults", defaults)
+        object.__setattr__(self, "_single", None if has_lists or len(single) < len(self.outputs) else single)
 
     def output_index(self, arg: str, offset: int, attrs: Mapping[str, Attr]) -> int | None:
         """The number of the output that a function calls `arg:offset`; None if the op has no such output."""
+        if self._single is not None:
+            return self._single.get(arg) if offset == 0 else None
+        if len(self.outputs) > _MOST_OUTPUTS:
+            raise InvalidModelError(f"op {self.name!r} has {len(self.outputs)} outputs", remedy=_REMEDY)
         index = 0
         attrs = self._with_defaults(attrs)
         for output in self.outputs:
@@ -121,5 +138,4 @@ class OpDef:
 
     def _with_defaults(self, attrs: Mapping[str, Attr]) -> Mapping[str, Attr]:
         """The attributes, with those that the file leaves out because they have their default."""
-        left_out = {attr.name: attr.default for attr in self.attrs if attr.default is not None}
-        return {**left_out, **attrs} if left_out else attrs
+        return {**self._defaults, **attrs} if self._defaults else attrs

@@ -9,7 +9,7 @@ from tfsmith.ir.attr import Attr
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Node, parse_input
-from tfsmith.limits import MAX_DEPTH, MAX_INLINED_SIZE
+from tfsmith.limits import MAX_DEPTH, MAX_INLINED_CALLS, MAX_INLINED_SIZE
 
 __all__ = ["inline_calls", "CALL_OPS"]
 
@@ -58,6 +58,8 @@ class _Inliner:
         if depth > MAX_DEPTH:
             what = "functions call each other without end"
             raise LimitError(what, where=f"node {node.name!r}", remedy="do not trust the file")
+        if len(self._controls) >= MAX_INLINED_CALLS:
+            raise self._endless(node)
         self._grow(len(function.nodes) * (len(node.name) + _NODE_SIZE), node)
         self._expand(node, function, depth)
 
@@ -65,8 +67,11 @@ class _Inliner:
         """Counts, before it is made, about how many bytes of names and nodes are added."""
         self._size += size
         if self._size > MAX_INLINED_SIZE:
-            what = "the graph grows without end when its functions are put in place of their calls"
-            raise LimitError(what, where=f"node {node.name!r}", remedy="do not trust the file")
+            raise self._endless(node)
+
+    def _endless(self, node: Node) -> LimitError:
+        what = "the graph grows without end when its functions are put in place of their calls"
+        return LimitError(what, where=f"node {node.name!r}", remedy="do not trust the file")
 
     def _called(self, node: Node) -> Function | None:
         library = self._graph.library

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tfsmith.ir.attr import Attr, Func
+from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function, Library
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
@@ -43,8 +44,8 @@ def prune(graph: Graph, outputs: Iterable[str], *, keep_colocated: bool = True) 
 
 def colocated(node: Node) -> list[str]:
     """The nodes that this one wants to share a device with."""
-    raw = node.raw
-    if raw is not None and len(raw) <= _SMALL and _PLACE not in raw.tobytes():
+    base = node.base
+    if "_class" not in node.edits and base is not None and len(base) <= _SMALL and _PLACE not in base.tobytes():
         return []  # few nodes have such a wish, and to look into the attributes of all takes much longer
     found = node.get("_class")
     names = [name for name in (found if isinstance(found, tuple) else ()) if isinstance(name, bytes)]
@@ -67,21 +68,25 @@ def prune_library(graph: Graph) -> Graph:
     if not graph.library:
         return graph
     used: set[str] = set()
-    ops = {node.op for node in graph} - set(graph.library)
-    never = {op for op in ops if _never_calls(graph.op_def(op))}
-    todo = [name for node in graph if node.op not in never for name in called(node, graph.library)]
+    todo = list(_called_in(graph, graph))
     while todo:
         name = todo.pop()
         if name in used or name not in graph.library:
             continue
         used.add(name)
-        todo += [inner for node in graph.library[name] for inner in called(node, graph.library)]
+        todo += _called_in(graph.library[name], graph)
         gradient = graph.library.gradients.get(name)
         todo += [] if gradient is None else [gradient]
     if len(used) == len(graph.library):
         return graph
     kept: dict[str, Function] = {name: graph.library[name] for name in graph.library if name in used}
     return graph.replace(library=Library(kept) if not kept else graph.library.replace(kept))
+
+
+def _called_in(body: Body, graph: Graph) -> Iterator[str]:
+    """The functions that the nodes of a body call."""
+    never = {op for op in {node.op for node in body} - set(graph.library) if _never_calls(graph.op_def(op))}
+    return (name for node in body if node.op not in never for name in called(node, graph.library))
 
 
 def _never_calls(op: OpDef | None) -> bool:

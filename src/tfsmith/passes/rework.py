@@ -138,9 +138,9 @@ class _Variables:
             return model  # there was nothing to leave out
         if options.dtype is not None:
             graph = self._cast_graph(model, graph, variables)
-        if model.meta.objects is not None:
+        if options.dtype is not None and model.meta.objects is not None:
             model, graph = _without_objects(model), prune_library(graph)
-            what = "the Python objects of TensorFlow 2 are left out, because they name the variables as they were"
+            what = "the Python objects of TensorFlow 2 are left out, because they say what types the variables were of"
             self.notes.append(Note(what, (), "its signatures stay, and tf.saved_model.load gives these"))
         left = [
             SavedVariable(graph[found.node.name], found.key, found.extents)
@@ -159,7 +159,8 @@ class _Variables:
 
     def _stored(self, model: Model) -> Model:
         """The model with the tensors that are left, some to be cast when they are written."""
-        gone = self.dropped if model.kind == "checkpoint" else self.dropped | {OBJECT_GRAPH_KEY}
+        is_tracked = not model.has_graph or model.meta.objects is not None
+        gone = self.dropped if is_tracked else self.dropped | {OBJECT_GRAPH_KEY}
         left = {name: tensor for name, tensor in model.variables.items() if name not in gone}
         dtype = self._options.dtype
         if dtype is not None:

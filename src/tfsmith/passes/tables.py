@@ -8,6 +8,7 @@ from types import MappingProxyType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Asset, MetaGraph
 from tfsmith.ir.node import Node, parse_input
+from tfsmith.ir.tensor import StringTensor
 from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.saver_ops import free_scope
 
@@ -61,6 +62,6 @@ def find_assets(meta: MetaGraph, graph: Graph) -> list[AssetFile]:
     found: dict[str, AssetFile] = {}
     for name in tensors:
         value = graph[name].get("value") if name in graph and graph[name].op == "Const" else None
-        if value is not None and value.dtype.name == "string" and value.shape.elements == 1:
+        if isinstance(value, StringTensor) and value.shape.elements == 1:
             found[name] = AssetFile(f"{name}:0", value.numpy().reshape(-1)[0].decode("utf-8", "replace"))
     return list(found.values())
