@@ -11,8 +11,11 @@ from benchmarks.setup import Setup
 __all__ = ["rows"]
 
 _TOPIC = "scaling"
-_SLACK = 1.5
-"""How much more the last step may cost for each node than the one before, and still be called linear."""
+_SLACK = 2.0
+"""How much more the last step may cost for each node than the one before, and still be called linear.
+
+Both are differences of noisy times, so there must be room; where something is quadratic, it would be ten times.
+"""
 _FLAT = 1.2
 _ROOM = 2.0
 """So many times a model's size must be free on the disk."""
@@ -25,7 +28,7 @@ def rows(setup: Setup) -> list[Row]:
 
 def _graphs(setup: Setup) -> list[Row]:
     sizes = (100, 1000, 10_000) if setup.quick else (1000, 10_000, 100_000)
-    turns = (5, 4, 1)
+    turns = (6, 6, 3)
     commands = {
         str(size): Command(script("tfsmith", "show", setup.models.graph(size)), turns=turn)
         for size, turn in zip(sizes, turns, strict=True)

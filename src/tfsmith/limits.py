@@ -35,8 +35,8 @@ MAX_PROTO_BYTES: Final = 2**31 - 1
 MAX_DEPTH: Final = 100
 """Nested messages; the same cap that protobuf itself applies."""
 
-MAX_FIELDS: Final = 1_000_000
-"""Fields of a message that holds a model, nodes not counted: functions, collections, fields that nobody knows."""
+MAX_FIELDS: Final = 500_000
+"""Fields of a message that is looked at field by field, nodes not counted: functions, collections, a node's inputs."""
 
 MAX_META_GRAPHS: Final = 10_000
 """Meta graphs of a SavedModel, one for each tag set; real ones have one to three."""

@@ -165,7 +165,7 @@ def test_over_two_gib_the_weights_stay_variables(
     training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`freeze --as saved_model` works for any size; the limit is lowered here."""
-    monkeypatch.setattr("tfsmith.api.MAX_PROTO_BYTES", 1000)
+    monkeypatch.setattr("tfsmith.api.freezing.MAX_PROTO_BYTES", 1000)
     words = ["--as", "saved_model", "--outputs", "loss/output"]
     assert main(["freeze", str(training), "-o", str(tmp_path / "out"), *words]) == 0
     assert "the weights are over 2 GiB, so they stay variables" in capsys.readouterr().err

@@ -38,7 +38,7 @@ def _show(flags: argparse.Namespace) -> int:
     tags = None if flags.tag_set is None else [tag.strip() for tag in flags.tag_set.split(",") if tag.strip()]
     pieces = saved_model_text(model, tags, signature=flags.signature_def, everything=flags.all, list_ops=flags.list_ops)
     for piece in pieces:
-        emit(piece)
+        emit(piece, exact=True)  # it is made of backspaces too
     return DONE
 
 

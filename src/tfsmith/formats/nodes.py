@@ -63,7 +63,7 @@ class FileNodes:
             if all(unknown[number].field_number != _ATTR for number in range(len(unknown))):
                 return attrs_from_map(message.attr, span.name)
         attrs: dict[str, Attr] = {}
-        for field in fields(span):
+        for field in fields(span, MAX_FIELDS):
             if field.number == _ATTR and field.wire_type == BYTES:
                 key, value = _entry(self.span(field.start, field.stop))
                 attrs[key] = attr_from_span(value, key)
@@ -130,7 +130,7 @@ def _scan_node(origin: FileNodes, start: int, stop: int) -> Node:
     span = origin.span(start, stop)
     name = op = device = ""
     inputs: list[str] = []
-    for field in fields(span):
+    for field in fields(span, MAX_FIELDS):
         if field.wire_type != BYTES or field.number >= _ATTR:
             continue
         text = _text(origin.span(field.start, field.stop))
@@ -149,7 +149,7 @@ def _scan_node(origin: FileNodes, start: int, stop: int) -> Node:
 def _entry(span: Span) -> tuple[str, Span]:
     """An entry of a map with text keys."""
     key, values = "", []
-    for field in fields(span):
+    for field in fields(span, MAX_FIELDS):
         if field.wire_type == BYTES and field.number == 1:
             key = _text(Span(span.source, field.start, field.stop))
         elif field.wire_type == BYTES and field.number == 2:

@@ -118,8 +118,10 @@ def tensor_from_span(span: Span, label: str = "a tensor") -> Tensor:
             number = as_int32(field.value)
         elif field.number == _SHAPE and field.wire_type == BYTES and dims is None:
             dims = Span(span.source, field.start, field.stop)
-        elif len(payloads) < 2:  # there may be millions
+        else:
             payloads.append(field)
+        if len(payloads) > 1:  # then all is parsed below; there may be millions
+            break
     kind = dtype(number).base
     if len(payloads) == 1 and payloads[0].wire_type == BYTES and kind.itemsize:
         only = payloads[0]

@@ -11,6 +11,7 @@ from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.opdb import OpLookup
+from tfsmith.limits import MAX_DEPTH
 
 __all__ = ["Body", "Use"]
 
@@ -135,11 +136,16 @@ class Body(ABC):
         return tuple(use.node for use in self.uses.get(name, ()) if use.output == CONTROL)
 
     def scopes(self) -> dict[str, int]:
-        """Every name scope with the number of nodes below it, in order of first appearance."""
+        """Every name scope with the number of nodes below it, in order of first appearance.
+
+        Deeper ones than a hundred are left out: of one long name, they would take the square of its length.
+        """
         counts: dict[str, int] = {}
         for node in self.nodes:
             at = node.name.find("/")
-            while at >= 0:
+            for _ in range(MAX_DEPTH):
+                if at < 0:
+                    break
                 scope = node.name[:at]
                 counts[scope] = counts.get(scope, 0) + 1
                 at = node.name.find("/", at + 1)

@@ -48,19 +48,21 @@ class AtomicFolder:
                 self._commit()
         finally:
             shutil.rmtree(self._work, ignore_errors=True)
+        if isinstance(error, OutputError) and error.path is not None and Path(error.path).is_relative_to(self._work):
+            path = self.path / Path(error.path).relative_to(self._work)  # nobody knows the name that it had for now
+            raise OutputError(error.what, path=path, remedy=error.remedy) from error
 
     def _commit(self) -> None:
         with explained(self.path):
             for folder, _, _ in os.walk(self._work):
                 fsync_folder(Path(folder))
-            old = None
-            if self.path.exists():
-                old = temporary_sibling(self.path)
-                self.path.rename(old)
+            old = temporary_sibling(self.path) if self.path.exists() else None
             try:
-                self._work.rename(self.path)
-            except OSError:
                 if old is not None:
+                    self.path.rename(old)
+                self._work.rename(self.path)
+            except BaseException:  # Ctrl-C between the two must not lose what was there
+                if old is not None and old.exists() and not self.path.exists():
                     old.rename(self.path)
                 raise
             fsync_folder(self.path.parent)

@@ -213,7 +213,8 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        remedy = "free some space or choose another disk" if error.errno == errno.ENOSPC else "check the path"
+        is_full = error.errno in (errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC))
+        remedy = "free some space or choose another disk" if is_full else "check the path"
         if isinstance(error, PermissionError):
             remedy = "check the permissions of the folder"
         raise OutputError(f"cannot be written ({error.strerror or error})", path=path, remedy=remedy) from error

@@ -1,0 +1,159 @@
+"""F4: Opening and saving."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from tfsmith.errors import OutputError, UsageError
+from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
+from tfsmith.ir.metagraph import Saver
+from tfsmith.ir.model import Model
+from tfsmith.ir.part import Part
+from tfsmith.storage.sink import explained
+from tfsmith.storage.source import real_path
+
+__all__ = ["load", "load_with", "save", "with_saver", "graph_text", "verify_checksums", "Format"]
+
+Format = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]
+_SET_ENDING = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
+
+
+def load(
+    source: str | os.PathLike[str] | bytes | Any,
+    *,
+    tags: Iterable[str] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    step: int | None = None,
+) -> Model:
+    """Opens any TensorFlow model. Its structure is found; weights stay in the file until they are asked for.
+
+    Args:
+        source: A path (SavedModel folder, `.meta`, GraphDef as `.pb` or `.pbtxt`, checkpoint prefix, folder with
+            checkpoints), or a GraphDef, MetaGraphDef or SavedModel as bytes or as a protobuf message.
+        tags: Which meta graph of a SavedModel, by its tag set; the first by default.
+        checkpoint: The checkpoint of the graph, when it does not lie beside it.
+        step: Which checkpoint of a folder; the latest by default.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    if isinstance(source, (str, os.PathLike)):
+        model = open_model(_path(source), checkpoint=None if checkpoint is None else _path(checkpoint), step=step)
+    else:
+        model = open_bytes(source) if isinstance(source, bytes) else open_bytes(*_serialized(source))
+    return model if tags is None else model.select(tags)
+
+
+def load_with(source: Any, checkpoint: str | os.PathLike[str] | None) -> Model:
+    """As `load`; a source in memory, or a model, takes its variables from the checkpoint given."""
+    if isinstance(source, (str, os.PathLike)):
+        return load(source, checkpoint=checkpoint)
+    model = source if isinstance(source, Model) else load(source)
+    return model if checkpoint is None else attach_checkpoint(model, Path(checkpoint))
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    """A path that the user gave. Python takes an empty one for the current folder, which nobody means."""
+    if not os.fspath(path):
+        raise UsageError("the path is empty", remedy="pass the path of a file, a folder, or a checkpoint prefix")
+    return Path(path)
+
+
+def _serialized(source: Any) -> tuple[bytes, str]:
+    """The bytes of a message, and its name."""
+    serialize = getattr(source, "SerializeToString", None)
+    if serialize is None:
+        what = f"a {type(source).__name__} is no model"
+        raise UsageError(what, remedy="pass a path, bytes, or a GraphDef, MetaGraphDef or SavedModel message")
+    return bytes(serialize()), str(source.DESCRIPTOR.name)
+
+
+def save(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    format: Format | None = None,
+    shards: int = 1,
+    force: bool = False,
+) -> None:
+    """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
+
+    Args:
+        model: The model.
+        path: A file, a SavedModel folder, or a checkpoint prefix, as the format wants it.
+        format: "pb", "pbtxt", "meta", "saved_model" or "checkpoint"; by default what the model was opened as, and text
+            if the path ends in `.pbtxt`.
+        shards: Into how many data files to split a checkpoint that is written afresh.
+        force: Whether an existing SavedModel folder may be replaced.
+
+    Raises:
+        OutputError: It cannot be written there; what was there before is untouched.
+        LimitError: A message would be over 2 GiB.
+    """
+    from tfsmith.formats.saver import save_model  # looking at a model should not load what writes one
+
+    target = _path(path)
+    if "\0" in str(target):
+        raise OutputError("no file can have this name", path=target, remedy="leave the zero byte out")
+    with explained(target):
+        _refuse_own_files(model, target)
+        save_model(model, target, format=format, shards=shards, force=force)
+
+
+def _refuse_own_files(model: Model, target: Path) -> None:
+    """An input is never overwritten, however its path is spelled."""
+    own = [path for path in (model.path, *(model.checkpoint.files if model.checkpoint else ())) if path is not None]
+    output = real_path(target)
+    prefix = output.name.removesuffix(".meta")
+    prefix = prefix.removesuffix(".pbtxt") if model.kind == "metagraph" else prefix
+    for path in own:
+        source = real_path(path)
+        is_same = output == source or (target.exists() and path.exists() and target.samefile(path))
+        is_inside = output in source.parents or (source in output.parents and output.exists())
+        if is_same or is_inside or _is_of_set(source, output.parent / prefix):
+            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+
+
+def _is_of_set(source: Path, prefix: Path) -> bool:
+    """Whether a checkpoint with this prefix, and its `.meta`, would have `source` among their files."""
+    stem, count = _SET_ENDING.subn("", source.name)
+    return bool(count) and source.parent == prefix.parent and stem == prefix.name
+
+
+def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
+    """The model with the SaverDef of a file (binary or text), which says which variable is restored from which key."""
+    from tfsmith.formats.saver_file import read_saver_file
+
+    saver: Part[Saver | None] = Part.of(read_saver_file(Path(path)))
+    metas = tuple(dataclasses.replace(meta, saver_part=saver, raw=None) for meta in model.meta_graphs)
+    return dataclasses.replace(model, meta_graphs=metas)
+
+
+def graph_text(model: Model) -> str:
+    """The GraphDef of the selected meta graph as text, exactly as TensorFlow writes it. Reads the weights in it."""
+    from tfsmith.formats.saver import graph_to_text
+
+    return graph_to_text(model.graph)
+
+
+def verify_checksums(model: Model) -> int:
+    """Reads every tensor of the model's checkpoint and checks its checksum, in constant memory.
+
+    Returns:
+        How many tensors were checked.
+
+    Raises:
+        ChecksumError: The first tensor that does not fit.
+    """
+    if not model.variables:
+        remedy = "a graph has no checksums; pass a model with its checkpoint"
+        raise UsageError("there is no checkpoint to check", path=model.path, remedy=remedy)
+    check = getattr(model.variables, "verify", None)
+    if check is not None:
+        check()
+    return len(model.variables)

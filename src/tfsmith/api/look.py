@@ -1,0 +1,114 @@
+"""F4: What is inside a model, told as plain data or as text."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from tfsmith.ir.model import Model
+from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
+from tfsmith.view.facts import (
+    collection_facts,
+    function_facts,
+    node_facts,
+    op_facts,
+    shape_facts,
+    summary_facts,
+    variable_facts,
+)
+
+__all__ = ["show_facts", "likely_inputs", "likely_outputs", "saved_model_text"]
+
+
+def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = True) -> dict[str, Any]:
+    """What `tfsmith show` tells, as plain data ready for JSON. Reads structure only.
+
+    Args:
+        model: The model.
+        parts: Any of "variables", "ops", "nodes", "collections", "functions", "outputs".
+        summary: Whether to begin with the summary; it has the likely outputs where there is no signature.
+    """
+    facts: dict[str, Any] = summary_facts(model) if summary else {}
+    if "variables" in parts:
+        facts["variable_list"] = variable_facts(model)
+    if not model.has_graph:
+        if not summary and set(parts) - {"variables"}:
+            raise model.no_graph()
+        return facts
+    if "outputs" in parts or (summary and not model.signatures):
+        facts["likely"] = {
+            "inputs": [_candidate_facts(found) for found in likely_inputs(model)],
+            "outputs": [_candidate_facts(found) for found in likely_outputs(model)],
+        }
+    if "ops" in parts:
+        facts["op_list"] = op_facts(model)
+    if "collections" in parts:
+        facts["collections"] = collection_facts(model)
+    if "functions" in parts:
+        facts["function_list"] = function_facts(model)
+    if "nodes" in parts:
+        facts["node_list"] = node_facts(model.graph.nodes)
+    return facts
+
+
+def likely_inputs(model: Model) -> tuple[Candidate, ...]:
+    """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
+    found = collected(model, "inputs") or guess_inputs(model.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+
+
+def likely_outputs(model: Model) -> tuple[Candidate, ...]:
+    """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
+    found = collected(model, "outputs") or guess_outputs(model.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+
+
+def _saver_tensors(model: Model) -> set[str]:
+    """The tensors through which the model is saved and restored: nobody's inputs and outputs."""
+    saver = model.meta.saver
+    if saver is None:
+        return set()
+    return {saver.filename_tensor_name, saver.save_tensor_name, f"{saver.restore_op_name}:0"}
+
+
+def _candidate_facts(found: Candidate) -> dict[str, Any]:
+    return {
+        "tensor": found.tensor,
+        "op": found.op,
+        "dtype": None if found.dtype is None else found.dtype.name,
+        "shape": shape_facts(found.shape),
+        "reason": found.reason,
+    }
+
+
+def saved_model_text(
+    model: Model,
+    tags: Iterable[str] | None = None,
+    *,
+    signature: str | None = None,
+    everything: bool = False,
+    list_ops: bool = False,
+) -> Iterator[str]:
+    """What TensorFlow's `saved_model_cli show` prints of a SavedModel, piece by piece.
+
+    Args:
+        model: The SavedModel.
+        tags: Which meta graph; without it, the tag sets are listed.
+        signature: Which signature of it; without it, their keys are listed.
+        everything: All of it, concrete functions too.
+        list_ops: Also the ops of the meta graph.
+    """
+    from tfsmith.view import signature_text as text  # only the compatible command needs it
+
+    if everything:
+        yield text.all_text(model)
+        return
+    if tags is None:
+        if list_ops:
+            yield "--list_ops must be paired with a tag-set or with --all.\n"
+        yield text.tag_sets_text(model)
+        return
+    meta = text.find_meta_graph(model, list(tags))
+    if list_ops:
+        yield text.ops_text(meta)
+    yield text.signature_keys_text(meta) if signature is None else text.signature_text(meta, signature)
