@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import checkpoint, freeze, scaling, show, text, weights
+from benchmarks import checkpoint, export, freeze, scaling, show, text, weights
 from benchmarks.models import Models
 from benchmarks.report import Row, table, to_json
 from benchmarks.setup import Setup
@@ -19,6 +19,7 @@ _TOPICS: dict[str, Callable[[Setup], list[Row]]] = {
     "scaling": scaling.rows,
     "text_format": text.rows,
     "freeze": freeze.rows,
+    "export": export.rows,
     "weights": weights.rows,
 }
 

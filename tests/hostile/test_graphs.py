@@ -32,7 +32,6 @@ from tfsmith.formats.checkpoint_saver import write_checkpoint
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.names import nearest
 from tfsmith.ir.tensor import ArrayTensor
-from tfsmith.limits import MAX_FIELDS
 from tfsmith.passes import inline
 from tfsmith.wire.messages import new
 from tfsmith.wire.plan import encode_varint, tag
@@ -49,7 +48,7 @@ DAMAGED = "the file is damaged"
     ("dims", "flaw"),
     [
         ([1] * 300, "it has 300 dimensions, and no tensor has more than 254"),
-        ([1] * 100_000, "it has 100000 dimensions"),
+        ([1] * 20_000, "it has 20000 dimensions"),
         ([-5], "it has a dimension of -5"),
         ([2**40, 2**40], "it has more elements than can be counted"),
         ([2**62] * 254, "it has more elements than can be counted"),
@@ -151,8 +150,9 @@ def test_fields_of_the_wrong_wire_type(tmp_path: Path, number: int, wire_type: i
         sound("freeze", path, "-o", tmp_path / "out", "--outputs", "y")
 
 
-def test_fields_that_nobody_knows_are_counted(tmp_path: Path) -> None:
-    path = write_graph(tmp_path, [X, Y], extra=tag(5, 0) * 2 * (MAX_FIELDS + 1))
+def test_fields_that_nobody_knows_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_reader, "MAX_FIELDS", 1000)
+    path = write_graph(tmp_path, [X, Y], extra=(tag(5, 0) + b"\0") * 1000)
     refused("show", path, says=[str(path), "byte ", "too many fields", "do not trust the file"])
 
 
