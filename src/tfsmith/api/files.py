@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from tfsmith.errors import OutputError, UsageError
+from tfsmith.errors import OutputError, UnreadableFileError, UsageError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
@@ -61,6 +61,8 @@ def _path(path: str | os.PathLike[str]) -> Path:
     """A path that the user gave. Python takes an empty one for the current folder, which nobody means."""
     if not os.fspath(path):
         raise UsageError("the path is empty", remedy="pass the path of a file, a folder, or a checkpoint prefix")
+    if "\0" in os.fspath(path):
+        raise UnreadableFileError("no file can have this name", path=path, remedy="leave the zero byte out")
     return Path(path)
 
 
@@ -98,8 +100,6 @@ def save(
     from tfsmith.formats.saver import save_model  # looking at a model should not load what writes one
 
     target = _path(path)
-    if "\0" in str(target):
-        raise OutputError("no file can have this name", path=target, remedy="leave the zero byte out")
     with explained(target):
         _refuse_own_files(model, target)
         save_model(model, target, format=format, shards=shards, force=force)
@@ -107,7 +107,8 @@ def save(
 
 def _refuse_own_files(model: Model, target: Path) -> None:
     """An input is never overwritten, however its path is spelled."""
-    own = [path for path in (model.path, *(model.checkpoint.files if model.checkpoint else ())) if path is not None]
+    stored = (*model.origins, *(model.checkpoint.files if model.checkpoint else ()))
+    own = [path for path in (model.path, *dict.fromkeys(stored)) if path is not None]
     output = real_path(target)
     prefix = output.name.removesuffix(".meta")
     prefix = prefix.removesuffix(".pbtxt") if model.kind == "metagraph" else prefix

@@ -45,7 +45,7 @@ def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None =
         CorruptFileError: It is damaged.
     """
     try:
-        return _open(path, step) if checkpoint is None else _open_both(path, checkpoint, step)
+        return _with_origins(_open(path, step)) if checkpoint is None else _open_both(path, checkpoint, step)
     except OSError as error:
         what = f"cannot be opened ({error.strerror or error})"
         place = path if error.filename is None else os.fsdecode(error.filename)
@@ -72,7 +72,12 @@ def attach_checkpoint(model: Model, checkpoint: Path, step: int | None = None) -
     """
     prefix = latest_prefix(checkpoint, step) if checkpoint.is_dir() else _prefix(checkpoint)
     found, variables = open_checkpoint(prefix)
-    return replace(model, checkpoint=found, variables=variables)
+    return _with_origins(replace(model, checkpoint=found, variables=variables))
+
+
+def _with_origins(model: Model) -> Model:
+    """The model with a memory of the files that its variables lie in, which outlives what passes make of it."""
+    return model if model.checkpoint is None else replace(model, origins=(*model.origins, *model.checkpoint.files))
 
 
 def open_bytes(data: bytes, message: str = "") -> Model:

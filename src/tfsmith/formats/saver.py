@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 from tfsmith.errors import OutputError
@@ -31,11 +32,14 @@ def save_model(
     model: Model, path: Path, *, format: str | None, shards: int = 1, force: bool = False, link: bool = False
 ) -> None:
     """Writes a model; see `tfsmith.api.save`."""
-    verify_new_values(model)
     text = path.suffix == ".pbtxt" or format == "pbtxt"
     chosen = _OF_KIND[model.kind] if format in (None, "pbtxt") else format
     if text and chosen == "checkpoint":
         chosen = "pb"  # which will say that a checkpoint has no graph
+    if chosen == "pb" and not text:
+        _save_graph(model, path)
+        return
+    verify_new_values(model)
     if chosen == "saved_model":
         save_saved_model(model, path, text=text, shards=shards, force=force, link=link)
     elif chosen == "meta":
@@ -45,7 +49,7 @@ def save_model(
             _write_checkpoint(model, path, files, shards=shards, link=link)
         _write_state(path)
     elif chosen == "pb":
-        _save_message(path, "GraphDef", _graph_plan(model), text=text)
+        write_text_file(path, "GraphDef", _graph_plan(model))
     else:
         remedy = "use pb, pbtxt, meta, saved_model or checkpoint"
         raise OutputError(f"there is no format {chosen!r}", path=path, remedy=remedy)
@@ -80,13 +84,34 @@ def _graph_plan(model: Model) -> Span | WritePlan:
     return model.raw if model.kind == "graphdef" and model.raw is not None else plan_graph(model.graph)
 
 
-def _save_message(path: Path, message: str, plan: Span | WritePlan, *, text: bool) -> None:
-    if text:
-        write_text_file(path, message, plan)
-        return
+def _save_graph(model: Model, path: Path) -> None:
+    """Writes a GraphDef, and meanwhile checks the values in it; the file appears only if both end well."""
+    plan = _graph_plan(model)
     check_size(plan, path)
     with AtomicFile(path) as sink:
-        sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
+        check = _Check(model)
+        try:
+            sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
+        finally:
+            check.join()
+        if check.error is not None:
+            raise check.error
+
+
+class _Check(threading.Thread):
+    """Verifies new values beside the writing: one reads and counts, the other copies in the kernel."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__(daemon=True)
+        self._model = model
+        self.error: Exception | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            verify_new_values(self._model)
+        except Exception as error:  # raised again by who waits for it
+            self.error = error
 
 
 def _save_meta(model: Model, path: Path, *, text: bool, shards: int, link: bool) -> None:

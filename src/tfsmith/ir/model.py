@@ -66,6 +66,7 @@ class Model:
         side_files: Other files of a SavedModel folder.
         raw: The bytes of the main file (`saved_model.pb`, `.meta`, `.pb`), while nobody has edited it.
         extras: Other fields of the main file, tags included.
+        origins: The files of checkpoints that it was made from. Saving replaces none of them, whatever became of it.
     """
 
     kind: Kind
@@ -77,6 +78,7 @@ class Model:
     side_files: tuple[SideFile, ...] = ()
     raw: Span | None = None
     extras: tuple[Span, ...] = ()
+    origins: tuple[Path, ...] = ()
 
     def __repr__(self) -> str:
         place = "" if self.path is None else f" {str(self.path)!r}"

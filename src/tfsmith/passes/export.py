@@ -104,6 +104,7 @@ def export(model: Model, options: ExportOptions) -> Exported:
         path=model.path,
         checkpoint=model.checkpoint if _is_all(model, values) else None,
         side_files=side_assets(model),
+        origins=model.origins,
     )
     return Exported(result, tuple(assets), tuple(variable.key for variable in variables), tuple(notes))
 

@@ -253,6 +253,7 @@ def _model(model: Model, graph: Graph, outputs: Mapping[str, Endpoint], options:
         checkpoint=model.checkpoint if left else None,
         path=model.path,
         side_files=beside,
+        origins=model.origins,
     )
 
 

@@ -60,11 +60,11 @@ def _checkpoint(model: Model) -> Model:
     if not model.variables:
         remedy = "`tfsmith thaw` makes variables of its constants" if model.has_graph else "pass another"
         raise UsageError("the model has no variables, so it cannot become a checkpoint", path=model.path, remedy=remedy)
-    return Model("checkpoint", (), model.variables, path=model.path, checkpoint=model.checkpoint)
+    return replace(model, kind="checkpoint", meta_graphs=(), selected=0, side_files=(), raw=None, extras=())
 
 
 def _wrapped(model: Model, kind: Kind, meta: MetaGraph) -> Model:
-    return Model(kind, (meta,), model.variables, path=model.path, checkpoint=model.checkpoint)
+    return replace(model, kind=kind, meta_graphs=(meta,), selected=0, side_files=(), raw=None, extras=())
 
 
 def _graph_alone(model: Model) -> Repacked:
@@ -79,7 +79,8 @@ def _graph_alone(model: Model) -> Repacked:
         what = "the graph alone is written, without the values of its variables"
         remedy = "`tfsmith freeze` makes constants of them; a .meta or a SavedModel keeps them in a checkpoint"
         notes.append(Note(what, variables, remedy))
-    return Repacked(Model("graphdef", (MetaGraph(model.meta.graph_part),), path=model.path), notes=tuple(notes))
+    alone = Model("graphdef", (MetaGraph(model.meta.graph_part),), path=model.path, origins=model.origins)
+    return Repacked(alone, notes=tuple(notes))
 
 
 def _with_saver(model: Model) -> MetaGraph:

@@ -113,7 +113,8 @@ def thaw(model: Model, options: ThawOptions) -> Thawed:
         signatures_part=Part.of(signatures),
         assets_part=Part.of((*told.values(), *(asset.definition() for asset in assets))),
     )
-    result = Model(options.kind, (thawed,), stored.tensors, path=model.path, side_files=side_assets(model))
+    sides, origins = side_assets(model), model.origins
+    result = Model(options.kind, (thawed,), stored.tensors, path=model.path, side_files=sides, origins=origins)
     keys = {name: place.key for name, place in stored.places.items()}
     return Thawed(result, keys, tuple(name for name in keys if name in trainable), tuple(assets), choice.notes)
 
