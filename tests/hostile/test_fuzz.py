@@ -18,6 +18,7 @@ import pytest
 from tests.helpers import attr_value, field, node_def
 from tests.hostile.attack import FLOAT, X, call, function, if_node, remove, sound, tf2_model
 from tests.hostile.mutate import byte_mutations, confuse, mutate
+from tests.riegeli_files import split
 
 import tfsmith
 from tfsmith import api
@@ -79,6 +80,9 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_checkpoint_files(linear_regression(), folder / "training")
     write_frozen(conv_net(), folder / "frozen.pb")
     functions_model(folder / "functions")
+    message = parse("SavedModel", (folder / "functions/saved_model.pb").read_bytes())
+    (folder / "split").mkdir()
+    (folder / "split/saved_model.cpb").write_bytes(split(message, constant=20).file())
     return folder
 
 
@@ -145,6 +149,7 @@ def test_sound_models_are_frozen(models: Path, tmp_path: Path) -> None:
         ("training", "model.ckpt-1603.meta"),
         ("frozen.pb", ""),
         ("functions", "saved_model.pb"),
+        ("split", "saved_model.cpb"),
     ],
 )
 def test_damaged_bytes(models: Path, tmp_path: Path, name: str, file: str) -> None:
