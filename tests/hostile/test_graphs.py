@@ -84,6 +84,14 @@ def test_a_few_bytes_that_claim_a_large_constant(tmp_path: Path, number: int) ->
     assert (tmp_path / "m.pb").stat().st_size < 200
 
 
+@pytest.mark.parametrize(("size", "number", "floats"), [(2**31, 1, [1.0, 2.0]), (2**30, 7, []), (2**33, 1, [1.0])])
+def test_a_large_constant_is_not_made_in_memory(tmp_path: Path, size: int, number: int, floats: list[float]) -> None:
+    value = tensor([size], number, floats=floats)
+    model = tfsmith.load(write_graph(tmp_path, [X, const("c", value, number)]))
+    with pytest.raises(LimitError, match=r"claims .*do not trust the file"):
+        model.graph["c"].get("value").numpy()
+
+
 def test_a_constant_whose_bytes_do_not_fit(tmp_path: Path) -> None:
     path = write_graph(tmp_path, [const("c", tensor([3], content=bytes(8)))])
     refused("show", path, says=["node 'c'", "attribute 'value' has 8 bytes, but float32 [3] takes 12", DAMAGED])

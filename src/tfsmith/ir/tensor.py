@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import Shape
-from tfsmith.limits import MAX_FILLED_BYTES
+from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
 from tfsmith.storage.crc32c import mask, span_crc32c
 from tfsmith.storage.sink import Sink
 from tfsmith.storage.span import Span
@@ -204,11 +204,12 @@ class FilledTensor(TensorBase):
         """The values; a single one is broadcast and takes no memory."""
         import numpy
 
-        self._check_size()
+        self._check_size(MAX_FILLED_BYTES)
         kind = self.dtype.numpy()
         given = numpy.frombuffer(self.values or bytes(self.dtype.itemsize), kind)
         if given.size == 1:
             return _shaped(numpy.broadcast_to(given[0], (self.shape.elements or 0,)), self.shape)
+        self._check_size(MAX_PROTO_BYTES)  # from here on it takes memory
         array = numpy.empty(self.shape.elements or 0, kind)
         array[: given.size] = given
         array[given.size :] = given[-1]
@@ -217,7 +218,7 @@ class FilledTensor(TensorBase):
 
     def parts(self) -> Iterator[bytes | Span]:
         """The values and then the last one again and again, in pieces."""
-        self._check_size()
+        self._check_size(MAX_FILLED_BYTES)
         yield self.values
         item = self.values[-self.dtype.itemsize :] or bytes(self.dtype.itemsize)
         left = (self.nbytes - len(self.values)) // len(item)
@@ -228,8 +229,8 @@ class FilledTensor(TensorBase):
             yield block if count == step else item * count
             left -= count
 
-    def _check_size(self) -> None:
-        if self.nbytes > MAX_FILLED_BYTES:
+    def _check_size(self, most: int) -> None:
+        if self.nbytes > most:
             what = f"a constant of a few values claims {self.nbytes} bytes"
             raise LimitError(what, remedy="no real model has this; do not trust the file")
 
@@ -257,7 +258,7 @@ class StringTensor(TensorBase):
         import numpy
 
         count = self.shape.elements or 0
-        if count * 8 > MAX_FILLED_BYTES:
+        if count * 8 > MAX_PROTO_BYTES:
             raise LimitError(f"a constant of a few strings claims {count} of them", remedy="do not trust the file")
         array = numpy.full(count, self.values[-1] if self.values else b"", object)
         array[: len(self.values)] = numpy.array(list(self.values), object)[:count]
