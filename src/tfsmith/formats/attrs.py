@@ -40,8 +40,12 @@ _PLAIN_FIELDS = frozenset({"s", "i", "f", "b", "placeholder"})
 """Fields whose values are plain already."""
 
 
-def attrs_from_map(entries: Mapping[str, Any], path: str | None, depth: int = 0) -> dict[str, Attr]:
-    """A protobuf map of attributes."""
+def attrs_from_map(
+    entries: Mapping[str, Any], path: str | None, depth: int = 0, *, only: str | None = None
+) -> dict[str, Attr]:
+    """A protobuf map of attributes: all of them, or the one of this name."""
+    if only is not None:
+        return {only: attr_from_message(entries[only], only, path, depth)} if only in entries else {}
     return {key: attr_from_message(value, key, path, depth) for key, value in entries.items()}
 
 

@@ -52,8 +52,8 @@ class FileNodes:
         """The bytes of the node that stands there."""
         return Span(self._whole.source, start, stop)
 
-    def attrs(self, start: int, stop: int) -> dict[str, Attr]:
-        """The attributes of the node that stands there; large tensors stay in the file."""
+    def attrs(self, start: int, stop: int, only: str | None = None) -> dict[str, Attr]:
+        """The attributes of the node that stands there, or the one of this name; large tensors stay in the file."""
         from google.protobuf.unknown_fields import UnknownFieldSet  # where protobuf puts entries with unknown fields
 
         span = self.span(start, stop)
@@ -61,12 +61,13 @@ class FileNodes:
             message = parse("NodeDef", span, "a node")
             unknown = UnknownFieldSet(message)
             if all(unknown[number].field_number != _ATTR for number in range(len(unknown))):
-                return attrs_from_map(message.attr, span.name)
+                return attrs_from_map(message.attr, span.name, only=only)
         attrs: dict[str, Attr] = {}
         for field in fields(span, MAX_FIELDS):
             if field.number == _ATTR and field.wire_type == BYTES:
                 key, value = _entry(self.span(field.start, field.stop))
-                attrs[key] = attr_from_span(value, key)
+                if only is None or key == only:
+                    attrs[key] = attr_from_span(value, key)
         self.touched(stop - start)
         return attrs
 

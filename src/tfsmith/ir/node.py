@@ -25,8 +25,8 @@ class NodeOrigin(Protocol):
         """The bytes of the node that stands there."""
         ...
 
-    def attrs(self, start: int, stop: int) -> dict[str, Attr]:
-        """The attributes of the node that stands there."""
+    def attrs(self, start: int, stop: int, only: str | None = None) -> dict[str, Attr]:
+        """The attributes of the node that stands there: all, or only the one with this name."""
         ...
 
 
@@ -85,10 +85,16 @@ class Node:
             self._attrs = attrs
         return self._attrs
 
-    def _read_attrs(self) -> dict[str, Attr]:
+    def peek(self, name: str) -> Attr | None:
+        """One attribute, when no other will be asked for: the rest is not decoded, and nothing is kept."""
+        if self._attrs is not None or self._edits is not None:
+            return self.attrs.get(name)
+        return self._read_attrs(name).get(name)
+
+    def _read_attrs(self, only: str | None = None) -> dict[str, Attr]:
         assert self._origin is not None
         try:
-            return self._origin.attrs(self._start, self._stop)
+            return self._origin.attrs(self._start, self._stop, only)
         except TfsmithError as error:
             where = f"node {self.name!r}"
             raise type(error)(

@@ -33,7 +33,7 @@ class Shape:
     @property
     def is_static(self) -> bool:
         """Whether every dimension is known."""
-        return self.dims is not None and all(dim >= 0 for dim in self.dims)
+        return self.dims is not None and min(self.dims, default=0) >= 0
 
     @property
     def elements(self) -> int | None:

@@ -130,7 +130,7 @@ def _total_of_nodes(nodes: Iterable[Node]) -> Totals:
 
 
 def _constants(graph: Graph, bodies: list[Node]) -> Totals:
-    values = [node.attrs.get("value") for node in (*graph.nodes, *bodies) if node.op == "Const"]
+    values = [node.peek("value") for node in (*graph.nodes, *bodies) if node.op == "Const"]
     return _total(found.value for found in values if found is not None and found.kind == "tensor")
 
 

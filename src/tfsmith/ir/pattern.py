@@ -1,0 +1,29 @@
+"""`Pattern`: a piece of a graph as it was extracted, with the nodes themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tfsmith.ir.node import Node
+
+__all__ = ["Pattern"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """Nodes cut out of a model, from the seeds back to the barriers; the barriers themselves are not part of it.
+
+    Attributes:
+        seed_nodes: The nodes whose outputs the rest of the model may use.
+        internal_nodes: The nodes between the seeds and the barriers, in the order in which they were found.
+        inputs: The names of the barrier nodes (or function arguments) that were reached, sorted.
+    """
+
+    seed_nodes: tuple[Node, ...]
+    internal_nodes: tuple[Node, ...]
+    inputs: tuple[str, ...]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """All nodes, seeds first."""
+        return (*self.seed_nodes, *self.internal_nodes)
