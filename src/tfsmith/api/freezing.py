@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
-from tfsmith.api.exporting import export
 from tfsmith.api.files import Format, save
-from tfsmith.api.look import likely_inputs
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.signature import SERVING_DEFAULT
 from tfsmith.limits import MAX_PROTO_BYTES
-from tfsmith.passes.export import ExportOptions
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
-from tfsmith.passes.training import Note
 
 __all__ = ["freeze", "freeze_report", "save_frozen"]
 
@@ -92,20 +86,6 @@ def save_frozen(
     if format != "saved_model" or size <= MAX_PROTO_BYTES:
         save(frozen.model, path, format=format, force=force)
         return frozen
-    found = model.signatures if frozen.model.signatures else {}
-    named = {
-        key: (
-            {name: info.name for name, info in old.inputs.items()},
-            {name: info.name for name, info in old.outputs.items()},
-        )
-        for key, old in found.items()
-        if key in frozen.model.signatures
-    }
-    inputs = {found.tensor.rpartition(":")[0]: found.tensor for found in likely_inputs(frozen.model)}
-    outputs = {key.rpartition("/")[2].partition(":")[0]: tensor for key, tensor in frozen.outputs.items()}
-    signatures = named or {SERVING_DEFAULT: (inputs, outputs)}
-    exported = export(
-        model, path, options=ExportOptions(signatures, tags=model.meta.tags or ("serve",), prune=True), force=force
-    )
-    note = Note("the weights are over 2 GiB, so they stay variables", exported.variables, "a SavedModel reads them so")
-    return dataclasses.replace(frozen, model=exported.model, converted={}, notes=(*frozen.notes, note))
+    from tfsmith.api.freezing_large import export_instead  # seldom needed, and it loads all that export needs
+
+    return export_instead(model, frozen, path, force=force)

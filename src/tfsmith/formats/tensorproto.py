@@ -45,6 +45,11 @@ _LISTS = MappingProxyType(
         "bfloat16": ("half_val", "H"),
     }
 )
+_INTEGERS = MappingProxyType(
+    {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i"}
+    | {"qint8": "b", "quint8": "B", "qint16": "h", "quint16": "H", "qint32": "i"}
+)
+"""How the numbers of `int_val` lie in memory."""
 _IN_FLOAT8_VAL = ("float8", "float4")
 _FEW = 1 << 12
 _UNSIGNED = MappingProxyType({1: "B", 2: "H", 4: "I"})
@@ -205,23 +210,24 @@ class _Cast:
 
 
 def _fill_list(message: Any, tensor: Tensor) -> None:
-    import numpy
-
     name = tensor.dtype.name
     if name == "string":
         values = tensor.values if isinstance(tensor, StringTensor) else tensor.numpy().reshape(-1).tolist()
         message.string_val.extend(values)
         return
     if isinstance(tensor, FilledTensor):
-        array = numpy.frombuffer(tensor.values, tensor.dtype.numpy())
+        data = tensor.values
     else:
-        array = tensor.numpy().reshape(-1)
+        data = b"".join(part.tobytes() if isinstance(part, Span) else bytes(part) for part in tensor.parts())
     if name.startswith(_IN_FLOAT8_VAL):
-        message.float8_val = array.tobytes()
+        message.float8_val = data
         return
     field, code = _LISTS.get(name, ("int_val", ""))
-    if code:
-        data = array.tobytes()
+    code = code or _INTEGERS.get(name, "")
+    if code:  # without numpy, which takes longer to load than a graph's scalars to write
         getattr(message, field).extend(struct.unpack(f"<{len(data) // struct.calcsize(code)}{code}", data))
-    else:
-        getattr(message, field).extend(array.astype(numpy.int64).tolist())
+        return
+    import numpy
+
+    array = numpy.frombuffer(data, tensor.dtype.numpy())
+    getattr(message, field).extend(array.astype(numpy.int64).tolist())

@@ -1,0 +1,37 @@
+"""F4: What becomes of a frozen SavedModel over 2 GiB: its weights stay in `variables/`."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+
+from tfsmith.api.exporting import export
+from tfsmith.api.look import likely_inputs
+from tfsmith.ir.model import Model
+from tfsmith.ir.signature import SERVING_DEFAULT
+from tfsmith.passes.export import ExportOptions
+from tfsmith.passes.freeze import Frozen
+from tfsmith.passes.training import Note
+
+__all__ = ["export_instead"]
+
+
+def export_instead(model: Model, frozen: Frozen, path: str | os.PathLike[str], *, force: bool) -> Frozen:
+    """Writes a SavedModel with variables, whose signatures are those that the frozen one would have; says so."""
+    found = model.signatures if frozen.model.signatures else {}
+    named = {
+        key: (
+            {name: info.name for name, info in old.inputs.items()},
+            {name: info.name for name, info in old.outputs.items()},
+        )
+        for key, old in found.items()
+        if key in frozen.model.signatures
+    }
+    inputs = {found.tensor.rpartition(":")[0]: found.tensor for found in likely_inputs(frozen.model)}
+    outputs = {key.rpartition("/")[2].partition(":")[0]: tensor for key, tensor in frozen.outputs.items()}
+    signatures = named or {SERVING_DEFAULT: (inputs, outputs)}
+    exported = export(
+        model, path, options=ExportOptions(signatures, tags=model.meta.tags or ("serve",), prune=True), force=force
+    )
+    note = Note("the weights are over 2 GiB, so they stay variables", exported.variables, "a SavedModel reads them so")
+    return dataclasses.replace(frozen, model=exported.model, converted={}, notes=(*frozen.notes, note))
