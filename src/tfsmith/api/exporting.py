@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfsmith.api.files import load_with, save
+from tfsmith.api.fitting import require_graph
 from tfsmith.errors import UnreadableFileError
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.ir.signature import SERVING_DEFAULT
@@ -60,6 +61,7 @@ def export(
     if inputs or outputs:
         added = {**told.signatures, signature: (dict(inputs or {}), dict(outputs or {}))}
         told = dataclasses.replace(told, signatures=added)
+    require_graph(model, "export")
     exported = export_pass(model, told)
     result = _with_assets(exported.model, exported.assets, model)
     save(result, path, shards=shards, force=force)

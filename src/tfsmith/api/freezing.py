@@ -64,6 +64,10 @@ def freeze(
 
 def freeze_report(model: Model, options: FreezeOptions) -> Frozen:
     """As `freeze`, and also says which variables were frozen, what the outputs are called, and what to beware of."""
+    if not model.has_graph:
+        from tfsmith.api.fitting import require_graph
+
+        require_graph(model, "freeze")
     return freeze_pass(model, options)
 
 

@@ -6,6 +6,7 @@ import argparse
 import gc
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -52,16 +53,17 @@ class LineParser(argparse.ArgumentParser):
 def run(work: Callable[[], int], *, debug: bool = False) -> int:
     """Runs a verb; a `TfsmithError` becomes one `error:` line on stderr and exit code 2."""
     try:
-        with rare_collections():
+        with rare_collections(), _orderly_end():
             code = work()
         sys.stdout.flush()
         return code
     except BrokenPipeError:  # the reader has seen enough (`| head`)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    except KeyboardInterrupt:
-        complain("error: stopped by the keyboard; nothing was written")
-        return 130
+    except KeyboardInterrupt as stop:
+        is_ended = isinstance(stop, _Terminated)
+        complain(f"error: stopped by {'another program' if is_ended else 'the keyboard'}; nothing was written")
+        return 143 if is_ended else 130
     except TfsmithError as error:
         return _fail(str(error), debug=debug)
     except OSError as error:
@@ -72,6 +74,28 @@ def run(work: Callable[[], int], *, debug: bool = False) -> int:
     except (RecursionError, MemoryError) as error:
         what = "is nested too deeply" if isinstance(error, RecursionError) else "takes more memory than there is"
         return _fail(f"the model {what}; do not trust the file", debug=debug)
+
+
+class _Terminated(KeyboardInterrupt):
+    """SIGTERM came: the end is as orderly as with Ctrl-C, so that no half-written file stays behind."""
+
+
+@contextmanager
+def _orderly_end() -> Iterator[None]:
+    """Has SIGTERM unwind what runs; only in the main thread, where Python can take signals."""
+
+    def stop(number: int, frame: object) -> NoReturn:
+        raise _Terminated
+
+    try:
+        usual = signal.signal(signal.SIGTERM, stop)
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import ChecksumError, LimitError, TruncatedFileError, UnreadableFileError, UnsupportedError
+from tfsmith.formats.sniff import refuse_pointer
 from tfsmith.formats.stored_shape import require_numpy_rank
 from tfsmith.formats.string_values import ByteOrder, StoredStrings, read_strings, variant_crc
 from tfsmith.formats.tensor_slices import Extents
@@ -79,6 +80,7 @@ class DataFiles:
         whole = self.whole(entry.shard)
         stop = entry.offset + entry.size
         if stop > len(whole):
+            refuse_pointer(whole)
             what = f"its values end at byte {stop}, but the file ends at {len(whole)}"
             raise TruncatedFileError(what, path=whole.name, offset=len(whole), where=where, remedy=_OTHER_STEP)
         return Span(whole.source, entry.offset, stop)
@@ -228,6 +230,7 @@ class StoredTensor(TensorBase):
 
     def _compare(self, crc: int) -> None:
         if mask(crc) != self.entry.masked_crc:
+            refuse_pointer(self.files.whole(self.entry.shard))
             what = f"the values of {self.label} do not fit their checksum"
             remedy = f"the file is damaged, or {_OTHER_STEP}"
             raise ChecksumError(what, path=self.path, offset=self.entry.offset, remedy=remedy)

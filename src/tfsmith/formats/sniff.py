@@ -10,15 +10,16 @@ from tfsmith.errors import CorruptFileError, WrongFileError
 from tfsmith.storage.span import Span
 from tfsmith.wire.scan import BYTES, VARINT, RawField, fields
 
-__all__ = ["Sniffed", "refuse_foreign", "sniff"]
+__all__ = ["Sniffed", "refuse_foreign", "refuse_pointer", "sniff"]
 
 _TABLE_MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
 _PEEK = 64
 _META_GRAPH_FIELDS = 7
 _OP = re.compile(rb"[A-Za-z_][A-Za-z0-9_.>\-]*")
 
+_LFS = (0, b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull` to fetch it")
 _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
-    (0, b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull` to fetch it"),
+    _LFS,
     (
         0,
         b"\x89HDF\r\n\x1a\n",
@@ -85,6 +86,17 @@ def refuse_foreign(found: Sniffed, path: str) -> None:
         raise WrongFileError("the file is empty", path=path, remedy="its download or export failed; fetch it again")
     if found.kind == "foreign":
         raise WrongFileError(f"this is {found.what}", path=path, remedy=found.remedy)
+
+
+def refuse_pointer(span: Span) -> None:
+    """Refuses what Git LFS leaves in place of a file that it did not fetch.
+
+    Raises:
+        WrongFileError: It is such a pointer; the remedy says what to do.
+    """
+    _, magic, what, remedy = _LFS
+    if span.source.buffer[span.start : min(span.start + len(magic), span.stop)].tobytes() == magic:
+        raise WrongFileError(f"this is {what}", path=span.name, remedy=remedy)
 
 
 def _zip(span: Span) -> Sniffed:

@@ -211,6 +211,20 @@ class Body(ABC):
                 todo.append(source)
         return seen
 
+    def check_names(self) -> None:
+        """Sees that names are unique and that every input is there; linear, and much cheaper than the use lists.
+
+        Raises:
+            InvalidModelError: Two nodes have one name, or an input names a node that is not there.
+        """
+        known = {*self.by_name, *self.args}
+        for node in self.nodes:
+            for text in node.inputs:
+                if text not in known:  # then it has an output's number, or is a control edge
+                    name = text.removeprefix("^").partition(":")[0]
+                    if name not in known:
+                        raise self._dangling(node, name)
+
     def _dangling(self, node: Node, missing: str) -> InvalidModelError:
         return InvalidModelError(
             f"it takes {missing!r}, which is not in {self.title}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.check import check_graph
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Saver
@@ -71,7 +71,6 @@ def export(model: Model, options: ExportOptions) -> Exported:
         NotFoundInModelError: A tensor or a variable's value is not there.
         UsageError: Nothing says what the inputs and outputs are.
     """
-    _require_graph(model)
     meta = model.meta
     graph, notes = _shaped(meta.graph, options)
     signatures = make_signatures(model, graph, options.signatures, options.method_name)
@@ -107,16 +106,6 @@ def export(model: Model, options: ExportOptions) -> Exported:
         origins=model.origins,
     )
     return Exported(result, tuple(assets), tuple(variable.key for variable in variables), tuple(notes))
-
-
-def _require_graph(model: Model) -> None:
-    if model.has_graph:
-        return
-    names = sorted(model.variables)
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    what = f"a checkpoint alone has no graph to export; it holds {len(names)} tensors: {shown}"
-    remedy = "pass the .meta or the graph as MODEL and this as --checkpoint"
-    raise UsageError(what, path=model.path, remedy=remedy)
 
 
 def _shaped(graph: Graph, options: ExportOptions) -> tuple[Graph, list[Note]]:

@@ -65,7 +65,11 @@ class Summary:
 
 
 def summarize(model: Model) -> Summary:
-    """The summary of the selected meta graph. Decodes node attributes of constants and variables, nothing else."""
+    """The summary of the selected meta graph. Decodes node attributes of constants and variables, nothing else.
+
+    Raises:
+        InvalidModelError: Two nodes have one name, or an input is not there.
+    """
     in_checkpoint = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     slots = {name: tensor for name, tensor in in_checkpoint.items() if is_optimizer_slot(name)}
     if not model.has_graph:
@@ -78,6 +82,8 @@ def summarize(model: Model) -> Summary:
             optimizer_slots=_total(slots.values()),
         )
     graph = model.graph
+    for body in (graph, *graph.library.values()):
+        body.check_names()
     bodies = [node for function in graph.library.values() for node in function.nodes]
     variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLE_OPS]
     variables = _total(in_checkpoint.values()) if in_checkpoint else _total_of_nodes(variable_nodes)
