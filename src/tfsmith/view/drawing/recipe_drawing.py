@@ -1,0 +1,292 @@
+"""The drawing of a recipe: what is found on the left, what enters it in the middle, and what takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.match import Match
+from tfsmith.ir.node import Endpoint
+from tfsmith.ir.recipe import Expression, Recipe, TargetNode, Variant
+from tfsmith.view.drawing.canvas import Canvas, shorten, text_width
+from tfsmith.view.drawing.folding import TIMES, fold_names
+from tfsmith.view.drawing.piece import Box, Piece, lay_out
+from tfsmith.view.drawing.remap import Port, input_in_model, ports
+
+__all__ = ["draw_recipe"]
+
+_TOP, _LEFT, _ROW_GAP, _BOX_GAP = 96.0, 60.0, 34.0, 16.0
+_LONGEST = 46
+_MOST_ATTRS = 8
+_MOST_UNUSED = 30
+
+
+def draw_recipe(recipe: Recipe, variant: Variant, match: Match | None = None, count: int = 0) -> str:
+    """An SVG of one variant of a recipe; with a match, also the names in that model.
+
+    Args:
+        recipe: The recipe.
+        variant: The variant of it that is drawn.
+        match: An occurrence of the variant.
+        count: How many occurrences there are.
+    """
+    drawing = _Drawing(variant, match)
+    drawing.canvas.text(20, 30, f"Recipe {recipe.name}: {shorten(recipe.description, 110)}", kind="title")
+    found = f"; {count} match{'' if count == 1 else 'es'} in the model" if count else ""
+    where = f", the first in function {match.body}" if match is not None and match.body else ""
+    drawing.canvas.text(20, 50, f"variant {variant.name}{found}{where}", kind="note")
+    drawing.draw()
+    return drawing.canvas.svg()
+
+
+@dataclass(slots=True)
+class _Drawing:
+    """What is drawn so far, and where it stands."""
+
+    variant: Variant
+    match: Match | None
+    canvas: Canvas = field(default_factory=Canvas)
+    _places: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
+    """Of each box: left, top, width, height. Those of what stands before a chain have a `<` in front of their names."""
+    _pills: dict[str, tuple[float, float]] = field(default_factory=dict)
+
+    def draw(self) -> None:
+        """All three columns."""
+        right, bottom = self._found()
+        self.canvas.text(_LEFT, _TOP - 16, "what is found", kind="head")
+        pills = right + 90
+        width = max([160.0, *(text_width(line) + 16 for port in self._ports() for line in self._pill_lines(port))])
+        self.canvas.text(pills, _TOP - 16, "what enters it (barriers)", kind="head")
+        self.canvas.text(pills, _TOP + 10, f"in {self._scope()}" if self._scope() else "", kind="small")
+        targets = pills + width + 110
+        self.canvas.text(targets, _TOP - 16, "what takes its place", kind="head")
+        lowest = self._targets(pills, width, targets)
+        lowest = self._unused(pills, width, lowest)
+        self._legend(max(bottom, lowest) + 34)
+
+    @property
+    def _units(self) -> int:
+        return len(self.match.units) if self.match is not None else 1
+
+    def _ports(self) -> list[Port]:
+        return [port for target in self.variant.targets for port in ports(self.variant, target, self._units)]
+
+    # The found nodes.
+
+    def _found(self) -> tuple[float, float]:
+        """Draws the piece of graph; returns its right and lower ends."""
+        repeat = self.variant.repeat
+        right, bottom = _LEFT, _TOP
+        before = repeat.before if repeat is not None else None
+        if before is not None:
+            self.canvas.text(_LEFT, bottom + 12, "once, before the first unit", kind="note")
+            right, bottom = self._piece(lay_out(before), bottom + 22, "<")
+            bottom += _ROW_GAP
+        if repeat is not None:
+            times = f"{TIMES} {self._units}" if self.match is not None else f"at least {repeat.least} times"
+            self.canvas.text(_LEFT, bottom + 12, f"the unit, {times}", kind="note")
+            bottom += 22
+        piece = lay_out(self.variant.query)
+        low_right, low = self._piece(piece, bottom, "")
+        if repeat is not None:
+            self._carry(piece, repeat.carry)
+            self._links(piece, repeat.links)
+        return max(right, low_right), low
+
+    def _piece(self, piece: Piece, top: float, mark: str) -> tuple[float, float]:
+        """Draws boxes and edges from the top downwards; returns the right and lower ends."""
+        scope = _common_scope(list(piece.boxes))
+        if scope:
+            self.canvas.text(_LEFT, top + 10, f"in {scope}", kind="small")
+            top += 18
+        rows: dict[int, list[Box]] = {}
+        for box in piece.boxes.values():
+            rows.setdefault(box.row, []).append(box)
+        right = _LEFT
+        feeding: dict[str, list[str]] = {}
+        for start, stop in sorted(piece.edges):
+            feeding.setdefault(stop, []).append(start)
+        for row in sorted(rows):
+            left, tallest = _LEFT, 0.0
+            for box in sorted(rows[row], key=lambda box: self._pull(feeding.get(box.title, ()), mark)):
+                lines = [shorten(line, _LONGEST) for line in box.lines(scope)]
+                width = max(map(text_width, lines)) + 16
+                kind = "seed" if box.is_seed and not mark else "box"
+                hint = "\n".join(box.names[:40]) + ("\n..." if len(box.names) > 40 else "")
+                height = self.canvas.box(left, top, width, lines, kind=kind, hint=hint)
+                self._places[mark + box.title] = (left, top, width, height)
+                left, tallest = left + width + _BOX_GAP, max(tallest, height)
+            right, top = max(right, left - _BOX_GAP), top + tallest + _ROW_GAP
+        for start, stop in sorted(piece.edges):
+            self._down(mark + start, mark + stop)
+        for start, stop in sorted(piece.carries):
+            self._back(mark + start, mark + stop)
+        return right, top - _ROW_GAP
+
+    def _pull(self, feeding: Sequence[str], mark: str) -> float:
+        """Where a box would like to stand: under what feeds it."""
+        spots = [left + width / 2 for left, _, width, _ in (self._places[mark + title] for title in feeding)]
+        return sum(spots) / len(spots) if spots else 0.0
+
+    def _down(self, start: str, stop: str) -> None:
+        (x, y, width, height), (to_x, to_y, to_width, _) = self._places[start], self._places[stop]
+        self.canvas.down((x + width / 2, y + height), (to_x + to_width / 2, to_y))
+
+    def _back(self, start: str, stop: str) -> None:
+        (x, y, _, height), (to_x, to_y, _, to_height) = self._places[start], self._places[stop]
+        self.canvas.back((x, y + height / 2), (to_x, to_y + to_height / 2), 18)
+
+    def _carry(self, piece: Piece, carry: Mapping[str, Endpoint]) -> None:
+        """From the output of a unit to where the next one takes it."""
+        for name, endpoint in carry.items():
+            start = _box_of(piece, endpoint.node)
+            for stop in piece.users.get(name, ())[:1]:
+                if start is not None:
+                    self._back(start, stop)
+
+    def _links(self, piece: Piece, links: Mapping[str, Endpoint]) -> None:
+        """From what stands before the chain to where each unit takes it."""
+        before = self.variant.repeat.before if self.variant.repeat is not None else None
+        above = None if before is None else lay_out(before)
+        for name, endpoint in links.items():
+            start = None if above is None else _box_of(above, endpoint.node)
+            for stop in piece.users.get(name, ()):
+                if start is not None:
+                    self._down("<" + start, stop)
+
+    # What enters, and what takes it.
+
+    def _pill_lines(self, port: Port) -> list[str]:
+        there = input_in_model(self.match, port)
+        title = port.title.removeprefix(self._scope()) + (" (of each unit)" if port.is_each else "")
+        count = f"  {TIMES}{len(port.names)}" if len(port.names) > 1 else ""
+        is_new = there and there != port.title
+        return [shorten(title, _LONGEST) + count, *([shorten(there, _LONGEST + 8)] if is_new else [])]
+
+    def _scope(self) -> str:
+        """The scope that all inputs are in, which need not be said of each."""
+        return _common_scope([port.title for port in self._ports() if port.names])
+
+    def _targets(self, pills: float, width: float, left: float) -> float:
+        """Draws the new nodes with their inputs beside them; returns the lower end."""
+        top = _TOP
+        for target in self.variant.targets:
+            lines = [target.op, *_attr_lines(target)]
+            listed = ports(self.variant, target, self._units)
+            labels = [f"{port.label}: {shorten(port.title.removeprefix(self._scope()), _LONGEST)}" for port in listed]
+            box = max(map(text_width, [*lines, *labels])) + 30
+            head = 18 + 14 * len(lines)
+            pitch = [34.0 + 14 * (len(self._pill_lines(port)) - 1) for port in listed]
+            room = sum(pitch) + 4
+            self.canvas.box(left, top, box, [shorten(line, 60) for line in lines], kind="target", room=room)
+            y = top + head
+            for port, label, space in zip(listed, labels, pitch, strict=True):
+                self.canvas.dot(left, y + 12)
+                self.canvas.text(left + 10, y + 16, label)
+                self._pill(port, pills, y, width)
+                if port.names:
+                    x, middle = self._pills[port.title]
+                    self.canvas.across((x + width, middle), (left - 4, y + 12), kind="map")
+                y += space
+            top = self._outputs(target, left, y + 8, box) + 24
+        self._passed_on(left, top)
+        return top
+
+    def _pill(self, port: Port, x: float, y: float, width: float) -> None:
+        if port.title in self._pills or not port.names:
+            return
+        lines = self._pill_lines(port)
+        self.canvas.box(x, y, width, lines, kind="barrier", hint="\n".join(port.names[:40]), round_=11)
+        self._pills[port.title] = (x, y + 12)
+        self._uses(port.names, x, y + 12)
+
+    def _uses(self, names: Sequence[str], x: float, y: float) -> None:
+        """Thin lines to the boxes that take an input."""
+        repeat = self.variant.repeat
+        before = repeat.before if repeat is not None else None
+        pieces = [("", lay_out(self.variant.query)), *([("<", lay_out(before))] if before is not None else [])]
+        used = {mark + title for mark, piece in pieces for name in names for title in piece.users.get(name, ())}
+        for title in sorted(used):
+            left, top, width, height = self._places[title]
+            self.canvas.across((x, y), (left + width, top + height / 2), kind="use")
+
+    def _outputs(self, target: TargetNode, left: float, top: float, width: float) -> float:
+        """Which outputs of the found nodes each output of a new node replaces."""
+        for found, new in self.variant.outputs.items():
+            if new.node != target.name:
+                continue
+            lines = [f"output {new.output} takes the place of", shorten(_endpoint(found), _LONGEST)]
+            there = self._node_in_model(found.node)
+            lines += [shorten(there, _LONGEST + 8)] if there and there != found.node else []
+            middle = left + width / 2
+            self.canvas.down((middle, top - 6), (middle, top + 14), kind="out")
+            top += 14 + self.canvas.box(left, top + 14, max(map(text_width, lines)) + 16, lines, kind="seed") + 8
+        return top
+
+    def _node_in_model(self, name: str) -> str:
+        return self.match.units[-1].nodes.get(name, "") if self.match is not None else ""
+
+    def _passed_on(self, left: float, top: float) -> None:
+        """Outputs whose place an input takes: the nodes are removed."""
+        for found, new in self.variant.outputs.items():
+            if new.node in self.variant.query.inputs:
+                text = f"{_endpoint(new)} itself takes the place of {_endpoint(found)}"
+                self.canvas.box(left, top, text_width(text) + 16, [text], kind="seed")
+                top += 34
+
+    def _unused(self, x: float, width: float, top: float) -> float:
+        """Inputs of the query that no new node takes."""
+        taken = {name for port in self._ports() for name in port.names}
+        repeat = self.variant.repeat
+        carried = {*(repeat.links if repeat is not None else ())}
+        passed = {endpoint.node for endpoint in self.variant.outputs.values()}
+        left_over = [name for name in self.variant.query.inputs if name not in taken | carried]
+        listed = [fold for fold in fold_names(left_over) if fold.title not in passed]
+        if not listed:
+            return top
+        counts = ["" if len(fold.names) == 1 else f"  {TIMES}{len(fold.names)}" for fold in listed]
+        titles = [shorten(fold.title.removeprefix(self._scope()), 2 * _LONGEST) for fold in listed]
+        lines = [title + count for title, count in zip(titles, counts, strict=True)]
+        shown = lines[:_MOST_UNUSED] + (
+            [f"... and {len(lines) - _MOST_UNUSED} more"] if len(lines) > _MOST_UNUSED else []
+        )
+        head = "looked at, but not taken by what is new:"
+        width = max(width, *(text_width(line) + 16 for line in (head, *shown)))
+        return top + self.canvas.box(x, top, width, [head, *shown], kind="idle", round_=11)
+
+    def _legend(self, y: float) -> None:
+        words = (
+            "yellow: outputs that the rest of the graph may use · green: where an input comes from and which input of "
+            "the new node takes it · dashed: from one repetition to the next"
+        )
+        self.canvas.text(20, y, words, kind="note")
+
+
+def _common_scope(titles: Sequence[str]) -> str:
+    """The scope that all titles are in, with its slash; "" where there is none or only one box."""
+    if len(titles) < 2:
+        return ""
+    first, last = min(titles), max(titles)  # what these two have in common, all have
+    count = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+    return first[: first.rfind("/", 0, count) + 1]
+
+
+def _box_of(piece: Piece, name: str) -> str | None:
+    return next((title for title, box in piece.boxes.items() if name in box.names), None)
+
+
+def _endpoint(endpoint: Endpoint) -> str:
+    return f"{endpoint.node}:{endpoint.output}"
+
+
+def _attr_lines(target: TargetNode) -> list[str]:
+    listed = [f"{name} = {_value(value)}" for name, value in target.attrs.items()]
+    return listed[:_MOST_ATTRS] + ([f"... and {len(listed) - _MOST_ATTRS} more"] if len(listed) > _MOST_ATTRS else [])
+
+
+def _value(value: Attr | Expression) -> str:
+    if isinstance(value, Expression):
+        return value.text
+    plain = value.value
+    return plain.decode("utf-8", "replace") if isinstance(plain, bytes) else str(plain)
