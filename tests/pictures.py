@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from tfsmith import api
@@ -29,11 +30,13 @@ BERT_WEIGHTS = [f"bert/encoder/layer_{layer}/{name}" for layer in range(LAYERS) 
 """The weights of the encoder, in the order in which the Bert op takes them."""
 
 
+@cache
 def small_bert() -> Model:
     """As deep as BERT-base, but narrow."""
     return bert_classifier(BertConfig(100, 48, LAYERS, 4, 96), length=16).model
 
 
+@cache
 def bert_recipe() -> Recipe:
     """The document's own example: the encoder, extracted from a model, and one node of 194 inputs."""
     scope = "bert/encoder"
