@@ -4,14 +4,17 @@ VENV := .venv
 DEMO := .venv-demo
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml src/tfsmith/_version.py
+STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.py)))
 
-.PHONY: demo test check bench docs wheel clean help
+.PHONY: demo test check bench story stories docs wheel clean help
 
 help:
 	@echo "make demo    a venv, tfsmith, and the whole story on a small BERT, without TensorFlow"
 	@echo "make test    a venv with everything that the tests need (the real TensorFlow too), and all tests"
 	@echo "make check   lint, types, unit tests: under a minute"
 	@echo "make bench   benchmarks against peers, time and peak memory"
+	@echo "make story NAME=linear_regression   a worked example, whole; one of: $(STORIES)"
+	@echo "make stories   all of them"
 	@echo "make wheel   builds the wheel into dist/"
 
 $(DEMO)/.ready: $(SOURCES)
@@ -47,6 +50,13 @@ test: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks
+
+story: $(VENV)/.test
+	@test -f examples/$(NAME)/story.py || { echo "make story NAME=...; the stories are: $(STORIES)" >&2; exit 2; }
+	$(BIN)/python -m examples.$(NAME).story
+
+stories: $(VENV)/.test
+	@set -e; for name in $(STORIES); do echo "=== $$name"; $(BIN)/python -m examples.$$name.story; done
 
 wheel: $(VENV)/.check
 	$(BIN)/python -m build --quiet --outdir dist .

@@ -43,10 +43,11 @@ THIRD_PARTY = {
     "backports": ("formats.inflate",),
     "cramjam": ("formats.inflate",),
     "pytest": ("testing.bert.conftest", "testing.bert_options"),
-    "tomli": ("weights.map_file",),
-    "tomllib": ("weights.map_file",),
-    "openvino": ("engines.openvino",),
-    "tensorflow": ("engines.tensorflow",),
+    "tomli": ("weights.map_file", "formats.recipe_toml"),
+    "tomllib": ("weights.map_file", "formats.recipe_toml"),
+    "PIL": ("cli.run_values",),
+    "openvino": ("engines.openvino", "engines.openvino_graph"),
+    "tensorflow": ("engines.tensorflow_child",),
 }
 AT_MODULE_LEVEL = {
     "google_crc32c": ("storage.crc32c",),
@@ -203,8 +204,8 @@ def test_exceptions_are_used() -> None:
         ("ir.node", "from google.protobuf import message", "only wire.*"),
         ("ir.node", "def f():\n    from google.protobuf.message import Message", "only wire.*"),
         ("cli.show", "def f():\n    import rich.table", "only cli.render may import rich"),
-        ("api", "def f():\n    import tensorflow as tf", "only engines.tensorflow may import tensorflow"),
-        ("engines.tensorflow", "import tensorflow as tf", "inside of the function"),
+        ("api", "def f():\n    import tensorflow as tf", "only engines.tensorflow_child may import tensorflow"),
+        ("engines.tensorflow_child", "import tensorflow as tf", "inside of the function"),
         ("api", "def f():\n    import pandas", "pandas is no dependency"),
     ],
 )

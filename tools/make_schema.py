@@ -78,6 +78,17 @@ message SplitterVersionDef
   2 join_version int32
   3* bad_consumers int32"""
 
+# The messages of pattern and recipe files, which are no part of TensorFlow: model_modifier/pattern.proto and
+# recipe.proto of Intel's light-model-transformer.
+RECIPES = """\
+message Pattern
+  1* seed_nodes NodeDef
+  2* internal_nodes NodeDef
+  3* inputs string
+message Recipe
+  1 source_pattern Pattern
+  2 target_node NodeDef"""
+
 
 def main() -> None:
     by_name: dict[str, Any] = {}
@@ -105,7 +116,7 @@ def main() -> None:
             continue
         lines.append(f"message {_short(name)}")
         lines += [f"  {_field(field)}" for field in message.fields]
-    lines.append(SPLITTER)
+    lines += [SPLITTER, RECIPES]
     target = Path(__file__).parents[1] / "src/tfsmith/wire/tensorflow.schema"
     target.write_text("\n".join(lines) + "\n")
 

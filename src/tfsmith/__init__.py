@@ -17,18 +17,32 @@ from tfsmith.errors import TfsmithError
 
 if TYPE_CHECKING:
     from tfsmith.api import (
+        Runner,
+        check,
         compare_weights,
+        compile,
+        configure,
         convert,
+        diff,
         export,
+        extract,
         freeze,
         graph_text,
         likely_inputs,
         likely_outputs,
         load,
         load_bert,
+        load_pattern,
+        load_recipe,
         load_weights,
+        make_recipe,
         map_weights,
+        replace,
+        run,
         save,
+        save_pattern,
+        save_recipe,
+        save_replaced,
         save_weights,
         summarize,
         thaw,
@@ -38,6 +52,8 @@ if TYPE_CHECKING:
     from tfsmith.ir.graph import Graph
     from tfsmith.ir.model import Model
     from tfsmith.ir.node import Node
+    from tfsmith.ir.pattern import Pattern
+    from tfsmith.ir.recipe import Recipe
     from tfsmith.ir.signature import Signature
     from tfsmith.ir.tensor import Tensor
 
@@ -48,6 +64,19 @@ __all__ = [
     "export",
     "thaw",
     "convert",
+    "run",
+    "compile",
+    "diff",
+    "check",
+    "extract",
+    "save_pattern",
+    "load_pattern",
+    "make_recipe",
+    "load_recipe",
+    "save_recipe",
+    "replace",
+    "save_replaced",
+    "configure",
     "load_weights",
     "save_weights",
     "compare_weights",
@@ -62,6 +91,9 @@ __all__ = [
     "Graph",
     "Function",
     "Node",
+    "Pattern",
+    "Recipe",
+    "Runner",
     "Signature",
     "Tensor",
     "TfsmithError",
@@ -75,6 +107,19 @@ _FROM_API = (
     "export",
     "thaw",
     "convert",
+    "run",
+    "compile",
+    "diff",
+    "check",
+    "extract",
+    "save_pattern",
+    "load_pattern",
+    "make_recipe",
+    "load_recipe",
+    "save_recipe",
+    "replace",
+    "save_replaced",
+    "configure",
     "load_weights",
     "save_weights",
     "compare_weights",
@@ -85,8 +130,9 @@ _FROM_API = (
     "likely_inputs",
     "likely_outputs",
     "verify_checksums",
+    "Runner",
 )
-_FROM_IR = ("Model", "Graph", "Function", "Node", "Signature", "Tensor")
+_FROM_IR = ("Model", "Graph", "Function", "Node", "Pattern", "Recipe", "Signature", "Tensor")
 
 
 def __getattr__(name: str) -> object:

@@ -21,6 +21,7 @@ __all__ = [
     "UnsupportedError",
     "InvalidModelError",
     "OutputError",
+    "EngineError",
 ]
 
 
@@ -104,3 +105,7 @@ class InvalidModelError(TfsmithError):
 
 class OutputError(TfsmithError):
     """The result could not be written; what was there before is untouched."""
+
+
+class EngineError(TfsmithError):
+    """An engine is not installed, lacks what the model needs, or failed while it ran."""

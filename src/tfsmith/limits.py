@@ -14,10 +14,12 @@ __all__ = [
     "MAX_ELEMENTS",
     "MAX_FIELDS",
     "MAX_FILLED_BYTES",
+    "MAX_FRAME_HEADER",
     "MAX_FROZEN_FUNCTIONS",
     "MAX_INLINED_CALLS",
     "MAX_INLINED_SIZE",
     "MAX_LIST_OUTPUTS",
+    "MAX_MATCH_STEPS",
     "MAX_META_GRAPHS",
     "MAX_NODES",
     "MAX_PROTO_BYTES",
@@ -82,3 +84,9 @@ MAX_WEIGHTS_HEADER: Final = 100_000_000
 
 MAX_DEFLATE_RATIO: Final = 1032
 """Deflate cannot expand input more than this; a member of an archive that claims more is corrupt."""
+
+MAX_FRAME_HEADER: Final = 16 * 2**20
+"""What the TensorFlow process says of the arrays that it sends: names, types and shapes of a few hundred at most."""
+
+MAX_MATCH_STEPS: Final = 500_000
+"""Steps of one attempt to find a recipe's query at one place; a recipe with many choices could take forever."""

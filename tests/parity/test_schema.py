@@ -12,10 +12,11 @@ from tfsmith.wire.schema import schema
 
 pytestmark = pytest.mark.tensorflow
 
-# The messages of TensorFlow's proto splitter; none of its Python modules has them.
+# The messages of TensorFlow's proto splitter, and those of recipes; none of its Python modules has them.
 _SPLITTER = {"ChunkInfo", "ChunkMetadata", "ChunkedField", "ChunkedMessage", "FieldIndex", "SplitterVersionDef"}
-MESSAGES = sorted(name for name in schema().messages if name.partition(".")[0] not in _SPLITTER)
-ENUMS = sorted(name for name in schema().enums if name.partition(".")[0] not in _SPLITTER)
+_OTHERS = _SPLITTER | {"Pattern", "Recipe"}
+MESSAGES = sorted(name for name in schema().messages if name.partition(".")[0] not in _OTHERS)
+ENUMS = sorted(name for name in schema().enums if name.partition(".")[0] not in _OTHERS)
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,26 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tfsmith.api.answers import batch_rows as batch_rows
+    from tfsmith.api.answers import run_in_chunks as run_in_chunks
+    from tfsmith.api.answers import save_answers as save_answers
+    from tfsmith.api.checking import check as check
+    from tfsmith.api.checking import targets as targets
+    from tfsmith.api.comparing import SECTIONS as SECTIONS
+    from tfsmith.api.comparing import Difference as Difference
+    from tfsmith.api.comparing import diff as diff
     from tfsmith.api.converting import convert as convert
+    from tfsmith.api.drawing import draw_recipe as draw_recipe
     from tfsmith.api.exporting import export as export
     from tfsmith.api.exporting import thaw as thaw
     from tfsmith.api.exporting import thaw_report as thaw_report
+    from tfsmith.api.feeding import Made as Made
+    from tfsmith.api.feeding import as_fed as as_fed
+    from tfsmith.api.feeding import bind_feeds as bind_feeds
+    from tfsmith.api.feeding import check_names as check_names
+    from tfsmith.api.feeding import find_input as find_input
+    from tfsmith.api.feeding import make_input as make_input
+    from tfsmith.api.feeding import unknown_input as unknown_input
     from tfsmith.api.files import Format as Format
     from tfsmith.api.files import graph_text as graph_text
     from tfsmith.api.files import load as load
@@ -29,12 +45,47 @@ if TYPE_CHECKING:
     from tfsmith.api.look import likely_outputs as likely_outputs
     from tfsmith.api.look import saved_model_text as saved_model_text
     from tfsmith.api.look import show_facts as show_facts
+    from tfsmith.api.patterning import configure as configure
+    from tfsmith.api.patterning import extract as extract
+    from tfsmith.api.patterning import list_recipes as list_recipes
+    from tfsmith.api.patterning import load_node as load_node
+    from tfsmith.api.patterning import load_pattern as load_pattern
+    from tfsmith.api.patterning import load_recipe as load_recipe
+    from tfsmith.api.patterning import make_recipe as make_recipe
+    from tfsmith.api.patterning import replace as replace
+    from tfsmith.api.patterning import save_in_place as save_in_place
+    from tfsmith.api.patterning import save_pattern as save_pattern
+    from tfsmith.api.patterning import save_recipe as save_recipe
+    from tfsmith.api.patterning import save_replaced as save_replaced
+    from tfsmith.api.patterning import select_meta_graph as select_meta_graph
+    from tfsmith.api.running import Runner as Runner
+    from tfsmith.api.running import compile as compile
+    from tfsmith.api.running import engine_lacks as engine_lacks
+    from tfsmith.api.running import has_tensor as has_tensor
+    from tfsmith.api.running import interface as interface
+    from tfsmith.api.running import not_a_number as not_a_number
+    from tfsmith.api.running import run as run
+    from tfsmith.api.verifying import OutputCheck as OutputCheck
+    from tfsmith.api.verifying import Verified as Verified
+    from tfsmith.api.verifying import verify as verify
     from tfsmith.api.weighing import compare_weights as compare_weights
     from tfsmith.api.weighing import load_bert as load_bert
     from tfsmith.api.weighing import load_weights as load_weights
     from tfsmith.api.weighing import map_weights as map_weights
     from tfsmith.api.weighing import save_weights as save_weights
+    from tfsmith.engines.protocol import Lack as Lack
+    from tfsmith.engines.protocol import LackError as LackError
+    from tfsmith.engines.protocol import Port as Port
+    from tfsmith.engines.registry import ENGINES as ENGINES
+    from tfsmith.ir.match import Match as Match
+    from tfsmith.ir.match import Miss as Miss
+    from tfsmith.ir.model import Model as Model
+    from tfsmith.ir.pattern import Pattern as Pattern
+    from tfsmith.ir.recipe import Recipe as Recipe
     from tfsmith.ir.weights import Weights as Weights
+    from tfsmith.passes.check_target import Checked as Checked
+    from tfsmith.passes.check_target import Obstacle as Obstacle
+    from tfsmith.passes.configure import Configured as Configured
     from tfsmith.passes.convert_options import Converted as Converted
     from tfsmith.passes.convert_options import ConvertOptions as ConvertOptions
     from tfsmith.passes.convert_options import SignatureEdits as SignatureEdits
@@ -45,6 +96,7 @@ if TYPE_CHECKING:
     from tfsmith.passes.freeze import Frozen as Frozen
     from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
+    from tfsmith.patterns.replace import Replaced as Replaced
     from tfsmith.view.facts import signature_facts as signature_facts
     from tfsmith.view.summary import Summary as Summary
     from tfsmith.view.summary import summarize as summarize
@@ -70,6 +122,26 @@ __all__ = [
     "thaw",
     "thaw_report",
     "convert",
+    "diff",
+    "check",
+    "targets",
+    "extract",
+    "save_pattern",
+    "load_pattern",
+    "load_node",
+    "make_recipe",
+    "load_recipe",
+    "save_recipe",
+    "list_recipes",
+    "verify",
+    "Verified",
+    "OutputCheck",
+    "draw_recipe",
+    "replace",
+    "save_replaced",
+    "configure",
+    "save_in_place",
+    "select_meta_graph",
     "load_weights",
     "save_weights",
     "compare_weights",
@@ -87,16 +159,48 @@ __all__ = [
     "likely_inputs",
     "likely_outputs",
     "verify_checksums",
+    "SECTIONS",
+    "run",
+    "compile",
+    "interface",
+    "has_tensor",
+    "engine_lacks",
+    "not_a_number",
+    "find_input",
+    "bind_feeds",
+    "check_names",
+    "as_fed",
+    "make_input",
+    "unknown_input",
+    "save_answers",
+    "run_in_chunks",
+    "batch_rows",
+    "ENGINES",
     "Candidate",
+    "Checked",
     "Comparison",
+    "Configured",
     "ConvertOptions",
     "Converted",
+    "Difference",
     "Format",
     "ExportOptions",
     "Exported",
     "FreezeOptions",
     "Frozen",
+    "Lack",
+    "LackError",
+    "Made",
     "Mapped",
+    "Match",
+    "Miss",
+    "Model",
+    "Obstacle",
+    "Pattern",
+    "Port",
+    "Recipe",
+    "Replaced",
+    "Runner",
     "ScopeRow",
     "SignatureEdits",
     "Stats",
@@ -110,12 +214,43 @@ __all__ = [
 
 _HOMES = MappingProxyType(
     {
+        "tfsmith.api.checking": (
+            "check",
+            "targets",
+        ),
+        "tfsmith.api.comparing": (
+            "SECTIONS",
+            "Difference",
+            "diff",
+        ),
         "tfsmith.api.converting": ("convert",),
         "tfsmith.api.exporting": (
             "export",
             "thaw",
             "thaw_report",
         ),
+        "tfsmith.api.answers": ("batch_rows", "run_in_chunks", "save_answers"),
+        "tfsmith.api.feeding": (
+            "Made",
+            "as_fed",
+            "bind_feeds",
+            "check_names",
+            "find_input",
+            "make_input",
+            "unknown_input",
+        ),
+        "tfsmith.api.running": (
+            "Runner",
+            "compile",
+            "engine_lacks",
+            "has_tensor",
+            "interface",
+            "not_a_number",
+            "run",
+        ),
+        "tfsmith.engines.protocol": ("Lack", "LackError", "Port"),
+        "tfsmith.engines.registry": ("ENGINES",),
+        "tfsmith.api.drawing": ("draw_recipe",),
         "tfsmith.api.files": (
             "Format",
             "graph_text",
@@ -136,6 +271,22 @@ _HOMES = MappingProxyType(
             "saved_model_text",
             "show_facts",
         ),
+        "tfsmith.api.patterning": (
+            "configure",
+            "extract",
+            "list_recipes",
+            "load_node",
+            "load_pattern",
+            "load_recipe",
+            "make_recipe",
+            "replace",
+            "save_in_place",
+            "save_pattern",
+            "save_recipe",
+            "save_replaced",
+            "select_meta_graph",
+        ),
+        "tfsmith.api.verifying": ("OutputCheck", "Verified", "verify"),
         "tfsmith.api.weighing": (
             "compare_weights",
             "load_bert",
@@ -143,7 +294,19 @@ _HOMES = MappingProxyType(
             "map_weights",
             "save_weights",
         ),
+        "tfsmith.ir.model": ("Model",),
+        "tfsmith.ir.match": (
+            "Match",
+            "Miss",
+        ),
+        "tfsmith.ir.pattern": ("Pattern",),
+        "tfsmith.ir.recipe": ("Recipe",),
         "tfsmith.ir.weights": ("Weights",),
+        "tfsmith.passes.configure": ("Configured",),
+        "tfsmith.passes.check_target": (
+            "Checked",
+            "Obstacle",
+        ),
         "tfsmith.passes.convert_options": (
             "ConvertOptions",
             "Converted",
@@ -162,6 +325,7 @@ _HOMES = MappingProxyType(
             "ThawOptions",
             "Thawed",
         ),
+        "tfsmith.patterns.replace": ("Replaced",),
         "tfsmith.view.facts": ("signature_facts",),
         "tfsmith.view.summary": (
             "Summary",

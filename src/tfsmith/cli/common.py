@@ -26,6 +26,7 @@ __all__ = [
     "printable",
     "human_bytes",
     "human_count",
+    "plural",
     "input_shape",
     "DONE",
     "NO",
@@ -181,6 +182,11 @@ def human_bytes(size: int) -> str:
 def human_count(count: int) -> str:
     """A count with thin groups: 109,483,778."""
     return f"{count:,}"
+
+
+def plural(count: int, word: str) -> str:
+    """A number of things: 1 node, 2 nodes."""
+    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def input_shape(text: str) -> tuple[str, Shape]:

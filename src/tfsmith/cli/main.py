@@ -20,6 +20,14 @@ VERBS = MappingProxyType(
         "thaw": "turns the constants of a frozen graph back into variables, to train it further",
         "weights": "the weights alone: as a table, as safetensors or npz, renamed for other frameworks, compared",
         "convert": "changes the file format, and on the way names, types and signatures",
+        "run": "asks a model, on an embedded engine or on TensorFlow",
+        "diff": "what changed between two models",
+        "check": "which ops of a model another program cannot import, and what to do",
+        "extract": "cuts a pattern out of a graph: from seed nodes back to barriers",
+        "recipe": "makes, checks and lists recipes: what to find in a graph, and what to put in its place",
+        "replace": "finds what a recipe describes, and puts the recipe's nodes in its place",
+        "configure": "sets attributes of nodes, in place or in a copy",
+        "verify": "whether two models answer the same, and where they part",
         "demo": "the whole story on a small BERT made on the spot",
     }
 )

@@ -22,6 +22,7 @@ __all__ = [
     "variable_facts",
     "op_facts",
     "node_facts",
+    "attr_facts",
     "collection_facts",
     "function_facts",
     "shape_facts",
@@ -147,13 +148,14 @@ def node_facts(nodes: Iterable[Node]) -> list[dict[str, Any]]:
             "op": node.op,
             "inputs": list(node.inputs),
             "device": node.device,
-            "attrs": {key: _attr(attr) for key, attr in sorted(node.attrs.items())},
+            "attrs": {key: attr_facts(attr) for key, attr in sorted(node.attrs.items())},
         }
         for node in nodes
     ]
 
 
-def _attr(attr: Attr) -> Any:
+def attr_facts(attr: Attr) -> Any:
+    """The value of an attribute as JSON has it; a tensor is told by dtype and shape."""
     return [_value(item) for item in attr.value] if isinstance(attr.value, tuple) else _value(attr.value)
 
 

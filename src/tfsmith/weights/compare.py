@@ -115,7 +115,8 @@ def _difference(left: NDArray[Any], right: NDArray[Any]) -> tuple[float, int]:
     complex_ones = "c" in (left.dtype.kind, right.dtype.kind)
     unequal = left != right
     wide = numpy.complex128 if complex_ones else numpy.float64
-    a, b = left.astype(wide), right.astype(wide)
+    with numpy.errstate(invalid="ignore"):  # a signalling NaN
+        a, b = left.astype(wide), right.astype(wide)
     unequal &= ~(numpy.isnan(a) & numpy.isnan(b))
     if not unequal.any():
         return 0.0, 0

@@ -1,0 +1,3 @@
+module linear_regression
+
+go 1.21

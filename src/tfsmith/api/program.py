@@ -1,0 +1,261 @@
+"""F4: A model with chosen inputs and outputs, in the forms that engines take."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from tfsmith.api.files import save
+from tfsmith.api.freezing import save_frozen
+from tfsmith.engines.cut import cut_graph
+from tfsmith.engines.protocol import FlatGraph, Port, Stored
+from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import Collection
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
+from tfsmith.ir.node import Endpoint, parse_input
+from tfsmith.ir.part import Part
+from tfsmith.ir.signature import Signature, TensorInfo
+from tfsmith.passes.endpoints import collected, output_shape, output_type
+from tfsmith.passes.freeze import FreezeOptions, Frozen
+from tfsmith.passes.freeze import freeze as freeze_pass
+from tfsmith.passes.interface import check_tensor, choose_outputs, choose_signature
+from tfsmith.passes.tables import add_main_op
+
+__all__ = ["ModelProgram", "make_program"]
+
+_INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+
+
+def make_program(
+    model: Model, fetches: Sequence[str] | None = None, *, signature: str | None = None, inputs: Iterable[str] = ()
+) -> ModelProgram:
+    """Finds a model's inputs and outputs: by its signature, else by its collections, else what is likely.
+
+    Args:
+        model: The model.
+        fetches: What to answer: keys of the signature's outputs, or names of any tensors; its outputs by default.
+        signature: Which signature.
+        inputs: Names of tensors that are to be fed besides, such as inner ones.
+
+    Raises:
+        NotFoundInModelError: There is no such signature or tensor.
+        UsageError: Nothing says what the outputs are.
+    """
+    chosen = _choose(model, fetches, signature)
+    found = None if chosen is None else chosen[1]
+    known = {} if fetches and found is None else choose_outputs(model, None, signature)
+    outputs: dict[str, Port] = {}
+    inner: list[str] = []
+    for name in fetches or known:
+        if name in known:
+            outputs[name] = _output(model, known[name], found, name)
+        elif parse_input(name).node in model.graph or found is None or model.meta.objects is None:
+            outputs[name] = _output(model, check_tensor(model, name), None, name)
+        else:
+            inner.append(name)
+    program = ModelProgram(model, {}, outputs, None if chosen is None else chosen[0], not inner)
+    for name in inner:  # of a function: it is there when all calls are inlined
+        program = _with_inner(program, name)
+    if inner:
+        program = dataclasses.replace(program, outputs={name: program.outputs[name] for name in fetches or ()})
+    ports = _inputs(model, found, [parse_input(port.tensor).node for port in program.outputs.values()], inner, inputs)
+    return dataclasses.replace(program, inputs=ports)
+
+
+def _choose(model: Model, fetches: Sequence[str] | None, signature: str | None) -> tuple[str, Signature] | None:
+    """The signature; none is needed where all outputs are named."""
+    try:
+        return choose_signature(model, signature)
+    except UsageError:
+        if not fetches:
+            raise
+        return None
+
+
+def _output(model: Model, tensor: Endpoint, signature: Signature | None, key: str) -> Port:
+    info = None if signature is None else signature.outputs.get(key)
+    if info is not None and info.encoding == "dense":
+        return Port(str(tensor), info.dtype, info.shape)
+    return _port(model.graph, tensor)
+
+
+def _port(graph: Graph, tensor: Endpoint, *, required: bool = True) -> Port:
+    node = graph[tensor.node]
+    kind = output_type(graph, node, tensor.output)
+    return Port(str(tensor), None if kind is None else kind.base, output_shape(node, tensor.output), required)
+
+
+def _with_inner(program: ModelProgram, name: str) -> ModelProgram:
+    """The program with one more output: a tensor inside of a function."""
+    graph = program.frozen.model.graph
+    tensor = parse_input(name)
+    if tensor.node not in graph:
+        near = nearest(tensor.node, graph.by_name)
+        remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --functions` lists them"
+        what = f"there is no output and no node {tensor.node!r} in what the signature needs"
+        raise NotFoundInModelError(what, path=program.path, remedy=remedy)
+    return dataclasses.replace(program, outputs={**program.outputs, name: _port(graph, tensor)})
+
+
+def _inputs(
+    model: Model, signature: Signature | None, outputs: Sequence[str], inner: Sequence[str], extra: Iterable[str]
+) -> dict[str, Port]:
+    """What is fed, by key: the signature's inputs, what a collection names, and placeholders that the outputs need."""
+    graph = model.graph
+    fed = {str(check_tensor(model, name)): name for name in extra}
+    cut = {parse_input(name).node for name in fed}
+    starts = [name for name in outputs if name in graph]
+    if inner and signature is not None:
+        starts += [parse_input(info.name).node for info in signature.outputs.values() if info.encoding == "dense"]
+    needed = graph.ancestors(starts, known=cut - set(starts)) | cut
+    ports: dict[str, Port] = {}
+    for key, info in _dense(signature.inputs if signature is not None else {}):
+        tensor = parse_input(info.name)
+        optional = tensor.node not in needed or _has_default(graph, tensor.node)
+        default = signature is not None and key in signature.defaults
+        ports[key] = Port(str(tensor), info.dtype, info.shape, not optional and not default)
+    if signature is None:
+        for candidate in collected(model, "inputs"):
+            tensor = parse_input(candidate.tensor)
+            required = tensor.node in needed and not _has_default(graph, tensor.node)
+            ports[_key(tensor)] = Port(candidate.tensor, candidate.dtype, candidate.shape, required)
+    named = {port.tensor for port in ports.values()}
+    for node in graph:
+        if node.op in _INPUT_OPS and node.name in needed and f"{node.name}:0" not in named:
+            tensor = Endpoint(node.name, 0)
+            ports[_key(tensor)] = _port(graph, tensor, required=not _has_default(graph, node.name))
+    for tensor_name, name in fed.items():
+        if tensor_name not in {port.tensor for port in ports.values()}:
+            ports[name] = _port(graph, parse_input(tensor_name))
+    return ports
+
+
+def _dense(inputs: Mapping[str, TensorInfo]) -> Iterable[tuple[str, TensorInfo]]:
+    """The inputs that are one tensor each; a sparse one is several, numbered as those of outputs are."""
+    for key, info in inputs.items():
+        if info.encoding == "dense":
+            yield key, info
+            continue
+        for number, (_, part) in enumerate(_dense(info.components)):
+            yield f"{key}_{number}", part
+
+
+def _has_default(graph: Graph, name: str) -> bool:
+    return name in graph and graph[name].op == "PlaceholderWithDefault"
+
+
+def _key(tensor: Endpoint) -> str:
+    return tensor.node if tensor.output == 0 else str(tensor)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ModelProgram:
+    """A model with chosen inputs and outputs. Freezing waits until an engine wants it.
+
+    Attributes:
+        model: The model.
+        inputs: What it takes, by key.
+        outputs: What it answers, by key.
+        signature: The signature that they are of, if they are.
+        is_plain: Whether all outputs are tensors of the graph as it is, none inside of a function.
+    """
+
+    model: Model
+    inputs: Mapping[str, Port]
+    outputs: Mapping[str, Port]
+    signature: str | None = None
+    is_plain: bool = True
+
+    @property
+    def path(self) -> Path | None:
+        """Where the model lies."""
+        return self.model.path
+
+    @property
+    def graph(self) -> Graph:
+        """The model's graph as it is."""
+        return self.model.graph
+
+    @cached_property
+    def frozen(self) -> Frozen:
+        """The model without variables. No value is read."""
+        return freeze_pass(self.model, self._options())
+
+    def _options(self, *, keep_init: bool = False) -> FreezeOptions:
+        if not self.is_plain:
+            return FreezeOptions(signature=self.signature, clear_devices=True, keep_init=keep_init)
+        names = tuple(dict.fromkeys(port.tensor for port in self.outputs.values()))
+        return FreezeOptions(names, clear_devices=True, keep_init=keep_init)
+
+    def _frozen_name(self, frozen: Frozen, port: Port) -> str:
+        return frozen.outputs.get(port.tensor, port.tensor) if self.is_plain else self._inner_name(frozen, port)
+
+    def _inner_name(self, frozen: Frozen, port: Port) -> str:
+        key = next((key for key, found in self.outputs.items() if found is port), "")
+        return frozen.outputs.get(key, port.tensor)
+
+    def flat(self, fed: frozenset[str]) -> FlatGraph:
+        """One graph without variables, for a run that feeds these keys."""
+        frozen = self.frozen
+        outputs = {key: self._frozen_name(frozen, port) for key, port in self.outputs.items()}
+        return cut_graph(frozen.model.graph, {key: self.inputs[key] for key in self.inputs if key in fed}, outputs)
+
+    def stored(self, folder: Path) -> Stored:
+        """Where TensorFlow finds it: the model's own files where nobody edited them, else what is written now."""
+        own = self._own_files()
+        if own is not None:
+            return own
+        frozen = self.frozen
+        has_tables = any("Table" in node.op for node in frozen.model.graph)
+        filled = self._with_filled_tables() if has_tables else None
+        frozen = frozen if filled is None else filled
+        outputs = {key: self._frozen_name(frozen, port) for key, port in self.outputs.items()}
+        inputs = {
+            key: port.tensor for key, port in self.inputs.items() if parse_input(port.tensor).node in frozen.model.graph
+        }
+        if filled is not None:
+            target = folder / "saved_model"
+            save(frozen.model, target, format="saved_model")
+            return Stored("saved_model", target, inputs, outputs, frozen.model.meta.tags)
+        try:
+            save(frozen.model, folder / "graph.pb", format="pb")
+        except LimitError:
+            return self._large(frozen, folder / "saved_model")
+        return Stored("graph", folder / "graph.pb", inputs, outputs)
+
+    def _named(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Inputs and outputs by the names that they have in the model itself."""
+        inputs = {key: port.tensor for key, port in self.inputs.items()}
+        return inputs, {key: port.tensor for key, port in self.outputs.items()}
+
+    def _own_files(self) -> Stored | None:
+        """The SavedModel as it lies on disk, if it is what we have in memory."""
+        model = self.model
+        if model.kind != "saved_model" or model.raw is None or model.path is None or not self.is_plain:
+            return None
+        own = model.path / "variables" / "variables"
+        if model.checkpoint is not None and model.checkpoint.prefix != own:
+            return None
+        return Stored("saved_model", model.path, *self._named(), tags=model.meta.tags)
+
+    def _with_filled_tables(self) -> Frozen | None:
+        """Frozen together with what fills the tables; None if nothing in the graph does."""
+        meta = self.model.meta
+        graph, name = add_main_op(meta, self.model.graph)
+        if name is None:
+            return None
+        fill = {"saved_model_main_op": Collection("node", (name,))}
+        whole = dataclasses.replace(
+            meta, graph_part=Part.of(graph), collections_part=Part.of({**meta.collections, **fill}), raw=None
+        )
+        model = dataclasses.replace(self.model.alone(), meta_graphs=(whole,), raw=None)
+        return freeze_pass(model, self._options(keep_init=True))
+
+    def _large(self, frozen: Frozen, folder: Path) -> Stored:
+        """A model over 2 GiB, which only a SavedModel with its variables can hold."""
+        save_frozen(self.model, frozen, folder, format="saved_model")
+        return Stored("saved_model", folder, *self._named(), tags=self.model.meta.tags or ("serve",))

@@ -1,0 +1,100 @@
+"""F4: How far two answers may be apart and still be called the same, and how far apart they are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Difference", "Tolerance", "difference", "tolerance_for"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """Two numbers are the same if they differ by at most `absolute + relative * |one of A|`."""
+
+    relative: float
+    absolute: float
+
+    def times(self, factor: float) -> Tolerance:
+        """A wider one."""
+        return Tolerance(self.relative * factor, self.absolute * factor)
+
+
+_EXACT = Tolerance(0.0, 0.0)
+_OF_DTYPE = MappingProxyType(
+    {
+        "float64": Tolerance(1e-6, 1e-7),  # engines may compute in float32 on the way
+        "float32": Tolerance(1e-4, 1e-5),
+        "complex64": Tolerance(1e-4, 1e-5),
+        "complex128": Tolerance(1e-6, 1e-7),
+        "float16": Tolerance(1e-2, 1e-3),
+        "bfloat16": Tolerance(3e-2, 1e-2),
+    }
+)
+_REORDERED = 10.0
+"""Where sums are computed in another order, by another engine or after other optimizations, there is more room."""
+
+
+def tolerance_for(dtype: str, *, reordered: bool) -> Tolerance:
+    """The usual tolerance: that of the dtype; integers and strings must be equal.
+
+    Args:
+        dtype: The name of the numpy dtype.
+        reordered: Whether the answers come from different engines, or from one that rearranges what it runs.
+    """
+    found = _OF_DTYPE.get(dtype, Tolerance(1e-1, 1e-1) if dtype.startswith("float") else _EXACT)
+    return found.times(_REORDERED) if reordered else found
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How far two arrays are apart.
+
+    Attributes:
+        max_abs: The largest difference; infinite where shapes, types or what is no number differ.
+        max_rel: The largest difference relative to the value of A.
+        reason: What is wrong, if they are not the same.
+    """
+
+    max_abs: float
+    max_rel: float
+    reason: str = ""
+
+
+def difference(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> Difference:
+    """Compares two answers, element by element. NaN equals NaN."""
+    import numpy
+
+    if a.shape != b.shape:
+        return Difference(float("inf"), float("inf"), f"the shapes are {list(a.shape)} and {list(b.shape)}")
+    if a.dtype.kind == "O" or b.dtype.kind == "O" or a.dtype.kind == "b" or b.dtype.kind == "b":
+        count = int(numpy.count_nonzero(a != b))
+        return Difference(float(bool(count)), float(bool(count)), f"{count} of {a.size} values differ" if count else "")
+    wide = numpy.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else numpy.float64
+    is_whole = a.dtype.kind in "iu" and b.dtype.kind in "iu"
+    one, other = (a, b) if is_whole else (a.astype(wide), b.astype(wide))
+    if not a.size:
+        return Difference(0.0, 0.0)
+    if not is_whole and not numpy.array_equal(numpy.isfinite(one), numpy.isfinite(other)):
+        count = int(numpy.count_nonzero(numpy.isfinite(one) != numpy.isfinite(other)))
+        return Difference(float("inf"), float("inf"), f"{count} of {a.size} values are no numbers in one of them only")
+    with numpy.errstate(all="ignore"):
+        apart = numpy.abs(one.astype(wide) - other.astype(wide)) if is_whole else numpy.abs(one - other)
+        apart = numpy.where(_same(one, other), 0.0, apart)
+        size = numpy.abs(one.astype(wide))
+        relative = numpy.where(apart == 0, 0.0, apart / numpy.maximum(size, numpy.finfo(numpy.float64).tiny))
+        bad = int(numpy.count_nonzero(~(apart <= tolerance.absolute + tolerance.relative * size)))
+    reason = f"{bad} of {a.size} values differ by more than is usual" if bad else ""
+    return Difference(float(apart.max()), float(relative.max()), reason)
+
+
+def _same(one: NDArray[Any], other: NDArray[Any]) -> Any:
+    """Equal, or no number in both."""
+    import numpy
+
+    same = one == other
+    return same if one.dtype.kind in "iu" else same | (numpy.isnan(one) & numpy.isnan(other))

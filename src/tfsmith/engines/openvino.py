@@ -1,0 +1,232 @@
+"""OpenVINO: the embedded engine. It takes the frozen graph from memory, without a file between."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.engines.openvino_graph import Handover
+from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program
+from tfsmith.errors import EngineError
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.graph import Graph
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["OpenVino", "OpenVinoProgram"]
+
+_INSTALL = "pip install 'tfsmith[openvino]'"
+_OTHER = "run it with TensorFlow (--engine tensorflow)"
+_SETTINGS = MappingProxyType({"INFERENCE_PRECISION_HINT": "f32"})  # else it may compute in bfloat16 on its own accord
+_NO_RULE = re.compile(r"No conversion rule found for operations: ([^\n]*)")
+_FAILED = re.compile(
+    r"^-- (\S+) with a message:\n(.*?)(?=^-- \S+ with a message:|^Summary:|\Z)", re.MULTILINE | re.DOTALL
+)
+_NOISE = re.compile(r"^(Exception from \S+|Check '.*' failed at \S+|FrontEnd API failed with \w+|At:)[:.]?$")
+_TABLES = ("HashTable", "LookupTable", "MutableHashTable", "InitializeTable")
+_MOST_TEXT = 400
+
+
+class OpenVino:
+    """The engine. Loads OpenVINO only when something is compiled."""
+
+    name = "openvino"
+
+    def available(self) -> str | None:
+        """None if OpenVINO is installed, else how to install it."""
+        return None if find_spec("openvino") else f"OpenVINO is not installed; {_INSTALL}"
+
+    def lacks(self, program: Program) -> tuple[Lack, ...]:
+        """What OpenVINO's frontend cannot convert, with the nodes; converts, but neither compiles nor runs."""
+        self._require()
+        try:
+            _Converted(program, _usual(program))
+        except LackError as error:
+            return error.lacks
+        return ()
+
+    def compile(self, program: Program, options: Options) -> OpenVinoProgram:
+        """Converts and compiles for the CPU, in float32 where the model says so."""
+        self._require()
+        if options.op_libraries:
+            what = "OpenVINO cannot load TensorFlow's op libraries"
+            raise LackError(self.name, [Lack("custom ops", (), what)], path=program.path, remedy=_OTHER)
+        return OpenVinoProgram(program, options)
+
+    def _require(self) -> None:
+        missing = self.available()
+        if missing is not None:
+            what, _, remedy = missing.partition("; ")
+            raise EngineError(what, remedy=remedy)
+
+
+class OpenVinoProgram:
+    """A compiled program. Which optional inputs are fed decides what the graph is, so each such choice is compiled."""
+
+    def __init__(self, program: Program, options: Options) -> None:
+        import openvino
+
+        self.version = str(openvino.__version__).partition("-")[0]
+        self._program = program
+        self._settings = {**_SETTINGS, **options.settings}
+        self._core = openvino.Core()
+        self._ready: dict[frozenset[str], _Request] = {}
+        self._request(_usual(program))
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Runs once. The arrays are not copied where OpenVINO can use them as they are."""
+        return self._request(frozenset(feeds)).run(feeds)
+
+    def _request(self, fed: frozenset[str]) -> _Request:
+        if fed not in self._ready:
+            self._ready[fed] = _Request(_Converted(self._program, fed), self._core, self._settings)
+        return self._ready[fed]
+
+    def close(self) -> None:
+        """Lets go of the compiled models and of the weights."""
+        self._ready.clear()
+
+    def __enter__(self) -> OpenVinoProgram:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _usual(program: Program) -> frozenset[str]:
+    return frozenset(key for key, port in program.inputs.items() if port.required)
+
+
+class _Converted:
+    """An OpenVINO model made of a program, and what it needs to live."""
+
+    def __init__(self, program: Program, fed: frozenset[str]) -> None:
+        from openvino.frontend import FrontEndManager
+
+        self.program = program
+        self.flat = program.flat(fed)
+        outputs = list(self.flat.outputs.values())
+        self.handover = Handover(self.flat.graph, outputs)
+        frontend = FrontEndManager().load_by_framework("tf")
+        try:
+            self.model = frontend.convert(frontend.load(self.handover.iterator()))
+        except Exception as error:  # OpenVINO raises RuntimeErrors of many kinds
+            if self.handover.error is not None:
+                raise self.handover.error from error
+            raise _explained(program, self.flat, str(error), frontend) from error
+        if len(self.model.outputs) != len(outputs):
+            what = f"OpenVINO made {len(self.model.outputs)} outputs of {len(outputs)}"
+            raise EngineError(what, path=program.path, remedy=_OTHER)
+
+
+class _Request:
+    """A compiled model with its inputs and outputs by key."""
+
+    def __init__(self, converted: _Converted, core: Any, settings: Mapping[str, Any]) -> None:
+        program = converted.program
+        self._path = program.path
+        self._handover = converted.handover  # its memory is the model's
+        try:
+            self._compiled = core.compile_model(converted.model, "CPU", dict(settings))
+        except Exception as error:
+            what = f"OpenVINO cannot compile it: {one_line(str(error))}"
+            raise LackError("openvino", [Lack("the CPU plugin", (), what)], path=self._path, remedy=_OTHER) from error
+        named = {name: port for port in self._compiled.inputs for name in port.names}
+        # what the graph does not need after all, OpenVINO leaves out
+        self._inputs = {key: named[name] for key, name in converted.flat.inputs.items() if name in named}
+        self._outputs = [(key, program.outputs[key]) for key in converted.flat.outputs]
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        try:
+            results = self._compiled(
+                {port: _given(feeds[key], port) for key, port in self._inputs.items()}, share_inputs=True
+            )
+        except Exception as error:
+            what = f"OpenVINO failed: {one_line(str(error))}"
+            raise EngineError(what, path=self._path, remedy="check the shapes of the inputs") from error
+        kinds = [output.element_type.get_type_name() for output in self._compiled.outputs]
+        return {key: _taken(results[index], port, kinds[index]) for index, (key, port) in enumerate(self._outputs)}
+
+
+def _given(values: NDArray[Any], port: Any) -> Any:
+    """An input as OpenVINO takes it."""
+    import numpy
+
+    if values.dtype.kind == "O":
+        return numpy.array(values.reshape(-1).tolist() or [b""], "S")[: values.size].reshape(values.shape)
+    if port.element_type.get_type_name() == "bf16":
+        from openvino import Tensor, Type
+
+        return Tensor(numpy.array(values, order="C").view(numpy.uint16), values.shape, Type.bf16)
+    return numpy.require(values, requirements=["C", "W"])
+
+
+def _taken(values: Any, port: Port, kind: str) -> NDArray[Any]:
+    """An answer as TensorFlow gives it: of the type that the model says, strings as `bytes`."""
+    import numpy
+
+    array: NDArray[Any] = numpy.asarray(values)
+    if kind == "bf16":
+        array = array.view(dtype_named("bfloat16").numpy())  # OpenVINO has no numpy type for it, and shows other bits
+    if array.dtype.kind in "SU":
+        items = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
+        found = numpy.empty(len(items), object)
+        found[:] = items
+        return found.reshape(array.shape)
+    wanted = array.dtype if port.dtype is None else port.dtype.numpy()
+    return array if array.dtype == wanted else array.astype(wanted)
+
+
+def _explained(program: Program, flat: FlatGraph, text: str, frontend: Any) -> EngineError:
+    """What to raise for the frontend's message: the ops that it has no rule for, and those that it failed on."""
+    lacks = list(_lacks(flat, text, frontend))
+    if lacks:
+        return LackError("openvino", lacks, path=program.path, remedy=_OTHER)
+    return EngineError(f"OpenVINO cannot read the graph: {one_line(text)}", path=program.path, remedy=_OTHER)
+
+
+def _lacks(flat: FlatGraph, text: str, frontend: Any) -> Iterator[Lack]:
+    nodes = _nodes_by_op(flat.graph)
+    missing = [op.strip() for found in _NO_RULE.findall(text) for op in found.split(",") if op.strip()]
+    for op in missing:
+        yield Lack(op, tuple(nodes.get(op, ())), "OpenVINO has no such op")
+    failed = {op: reason for op, reason in _FAILED.findall(text) if op not in missing}
+    left = _unconverted(flat, frontend) if failed else set()
+    for op, reason in failed.items():
+        there = nodes.get(op, [])
+        named = [name for name in there if name in left] or there
+        told = "OpenVINO cannot fill tables" if op.startswith(_TABLES) else f"OpenVINO says: {one_line(reason)}"
+        yield Lack(op, tuple(named), told)
+
+
+def _nodes_by_op(graph: Graph) -> dict[str, list[str]]:
+    """The names of all nodes of each op, those in functions too."""
+    found: dict[str, list[str]] = {}
+    for body in (graph, *graph.library.values()):
+        for node in body.nodes:
+            name = node.name if body is graph else f"{node.name} in {body.title}"
+            found.setdefault(node.op, []).append(name)
+    return found
+
+
+def _unconverted(flat: FlatGraph, frontend: Any) -> set[str]:
+    """The nodes that are left when all others are converted."""
+    try:
+        handover = Handover(flat.graph, list(flat.outputs.values()))
+        model = frontend.convert_partially(frontend.load(handover.iterator()))
+        return {op.get_friendly_name() for op in model.get_ops() if op.get_type_name() == "TFFrameworkNode"}
+    except Exception:  # only to tell more exactly; all nodes of the op are told otherwise
+        return set()
+
+
+def one_line(text: str) -> str:
+    """The words of OpenVINO's message that mean something to a user."""
+    lines = [line.strip() for line in text.splitlines()]
+    told = " ".join(line for line in lines if line and not _NOISE.match(line)) or "no reason given"
+    return told if len(told) <= _MOST_TEXT else f"{told[:_MOST_TEXT]} [...]"

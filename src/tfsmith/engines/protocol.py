@@ -1,0 +1,200 @@
+"""What an engine is: it says what it lacks, compiles a program, and runs it with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from tfsmith.errors import EngineError
+from tfsmith.ir.dtype import DType
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.shape import Shape
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["Port", "Lack", "LackError", "FlatGraph", "Stored", "Program", "Options", "Compiled", "Engine"]
+
+_SHOWN_NODES = 3
+_SHOWN_LACKS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An input or output of a program.
+
+    Attributes:
+        tensor: Its name in the model's graph, such as "x:0".
+        dtype: Its type; None if the model does not say it.
+        shape: Its shape, as far as the model says it.
+        required: Whether the outputs need it. Inputs that they do not need, or that have a default, may be left out.
+    """
+
+    tensor: str
+    dtype: DType | None
+    shape: Shape
+    required: bool = True
+
+    def wants(self) -> str:
+        """What it takes, in words: "float32 [?, 4]"."""
+        return f"{'any type' if self.dtype is None else self.dtype.base} {self.shape}"
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Something that an engine cannot do: an op, the nodes that have it, and why."""
+
+    op: str
+    nodes: tuple[str, ...]
+    reason: str
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.nodes[:_SHOWN_NODES])
+        more = f" and {len(self.nodes) - _SHOWN_NODES} more" if len(self.nodes) > _SHOWN_NODES else ""
+        return f"{self.op} ({shown}{more}): {self.reason}" if shown else f"{self.op}: {self.reason}"
+
+
+class LackError(EngineError):
+    """An engine lacks what a model needs; `lacks` says what, op by op."""
+
+    def __init__(self, engine: str, lacks: Iterable[Lack], *, path: Path | None = None, remedy: str = "") -> None:
+        self.lacks = tuple(lacks)
+        told = "; ".join(map(str, self.lacks[:_SHOWN_LACKS]))
+        if len(self.lacks) > _SHOWN_LACKS:
+            told += f"; and {len(self.lacks) - _SHOWN_LACKS} more ops"
+        super().__init__(f"{engine} lacks what this model needs: {told}", path=path, remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class FlatGraph:
+    """A program as one graph without variables.
+
+    Attributes:
+        graph: The nodes that the outputs need, and no others.
+        inputs: For each key the tensor that is fed; keys that the graph does not need are left out.
+        outputs: For each key the tensor that is the answer.
+    """
+
+    graph: Graph
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A program on disk, as TensorFlow loads it.
+
+    Attributes:
+        kind: A SavedModel folder, whose loader restores variables and fills tables, or a GraphDef without either.
+        path: The folder or file.
+        inputs: For each key the tensor that is fed.
+        outputs: For each key the tensor that is the answer.
+        tags: The tag set of a SavedModel.
+    """
+
+    kind: Literal["saved_model", "graph"]
+    path: Path
+    inputs: Mapping[str, str]
+    outputs: Mapping[str, str]
+    tags: tuple[str, ...] = ()
+
+
+class Program(Protocol):
+    """A model with chosen inputs and outputs. The api makes it; each engine takes from it the form that it runs."""
+
+    @property
+    def path(self) -> Path | None:
+        """Where the model lies, for messages."""
+        ...
+
+    @property
+    def inputs(self) -> Mapping[str, Port]:
+        """What it takes, by key."""
+        ...
+
+    @property
+    def outputs(self) -> Mapping[str, Port]:
+        """What it answers, by key."""
+        ...
+
+    @property
+    def graph(self) -> Graph:
+        """The model's graph as it is, with variables and calls."""
+        ...
+
+    def flat(self, fed: frozenset[str]) -> FlatGraph:
+        """One graph without variables, for a run that feeds these keys. No value is read."""
+        ...
+
+    def stored(self, folder: Path) -> Stored:
+        """Where it lies on disk. What does not lie there in a form that TensorFlow loads is written to `folder`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What an engine may be told.
+
+    Attributes:
+        op_libraries: Shared libraries with ops that TensorFlow lacks.
+        settings: Settings of the engine itself, by its own names.
+    """
+
+    op_libraries: tuple[Path, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Compiled(Protocol):
+    """A program that is ready to run, as often as wanted."""
+
+    @property
+    def version(self) -> str:
+        """The version of the engine."""
+        ...
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Runs once: arrays by input key to arrays by output key.
+
+        Raises:
+            EngineError: The engine failed.
+        """
+        ...
+
+    def close(self) -> None:
+        """Lets go of everything; may be called again."""
+        ...
+
+    def __enter__(self) -> Compiled: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class Engine(Protocol):
+    """Something that runs programs."""
+
+    @property
+    def name(self) -> str:
+        """What `--engine` calls it."""
+        ...
+
+    def available(self) -> str | None:
+        """None if it is installed, else what to do about that. Imports nothing."""
+        ...
+
+    def lacks(self, program: Program) -> tuple[Lack, ...]:
+        """What the program needs and the engine has not; runs nothing."""
+        ...
+
+    def compile(self, program: Program, options: Options) -> Compiled:
+        """Makes a program ready to run.
+
+        Raises:
+            LackError: The engine lacks what the program needs.
+            EngineError: The engine is not installed, or failed.
+        """
+        ...

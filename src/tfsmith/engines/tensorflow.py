@@ -1,0 +1,209 @@
+"""TensorFlow, in a process of its own: the caller never imports it, and a crash there is an error here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
+
+from tfsmith.engines.frames import read_frame, write_frame
+from tfsmith.engines.protocol import Lack, LackError, Options, Program
+from tfsmith.errors import CorruptFileError, EngineError
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["TensorFlow", "TensorFlowProgram"]
+
+_INSTALL = "pip install 'tfsmith[tensorflow]'"
+# Isolated, so that no `tensorflow.py` of the working directory is imported, and then with our own search path.
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from tfsmith.engines.tensorflow_child import main
+main()
+"""
+_PATIENCE = 5.0
+_LAST_WORDS = 2000
+
+
+class TensorFlow:
+    """The engine. TensorFlow's own process lives as long as the compiled program."""
+
+    name = "tensorflow"
+
+    def available(self) -> str | None:
+        """None if TensorFlow is installed, else how to install it. Does not import it."""
+        return None if find_spec("tensorflow") else f"TensorFlow is not installed; {_INSTALL}"
+
+    def lacks(self, program: Program) -> tuple[Lack, ...]:
+        """The ops that stock TensorFlow does not have; without loading it."""
+        graph = program.graph
+        custom = graph.custom_ops()
+        bodies = (graph, *graph.library.values())
+        return tuple(
+            Lack(op, tuple(node.name for body in bodies for node in body.nodes if node.op == op), "it is a custom op")
+            for op in custom
+        )
+
+    def compile(self, program: Program, options: Options) -> TensorFlowProgram:
+        """Starts TensorFlow, loads the op libraries and the model, restores variables, fills tables."""
+        missing = self.available()
+        if missing is not None:
+            what, _, remedy = missing.partition("; ")
+            raise EngineError(what, remedy=remedy)
+        for library in options.op_libraries:
+            if not library.is_file():
+                remedy = "pass the path of the shared library (.so) that has the op"
+                raise EngineError("there is no such op library", path=library, remedy=remedy)
+        lacks = () if options.op_libraries else self.lacks(program)
+        if lacks:
+            remedy = "pass the library that has them (--op-library SO)"
+            raise LackError(self.name, lacks, path=program.path, remedy=remedy)
+        return TensorFlowProgram(program, options)
+
+
+class TensorFlowProgram:
+    """A program that is loaded in TensorFlow's process."""
+
+    def __init__(self, program: Program, options: Options) -> None:
+        self._path = program.path
+        self._folder = tempfile.TemporaryDirectory(prefix="tfsmith-")
+        stored = program.stored(Path(self._folder.name))
+        self._inputs = stored.inputs
+        self._outputs = stored.outputs
+        self._child = _Child(self._path)
+        say = {
+            "do": "load",
+            "kind": stored.kind,
+            "path": str(stored.path.absolute()),
+            "tags": list(stored.tags),
+            "op_libraries": [str(path.absolute()) for path in options.op_libraries],
+        }
+        try:
+            told, _ = self._child.ask(say)
+        except BaseException:
+            self.close()
+            raise
+        self.version = str(told.get("version", ""))
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Runs once. The arrays go through a pipe."""
+        fed = {self._inputs[key]: values for key, values in feeds.items() if key in self._inputs}
+        names = list(dict.fromkeys(self._outputs.values()))
+        _, found = self._child.ask({"do": "run", "fetches": names}, fed)
+        if set(found) != set(names):
+            raise EngineError("TensorFlow's process gave other tensors than asked for", path=self._path)
+        return {key: found[name] for key, name in self._outputs.items()}
+
+    def close(self) -> None:
+        """Ends the process and removes what was written for it."""
+        self._child.close()
+        self._folder.cleanup()
+
+    def __enter__(self) -> TensorFlowProgram:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class _Child:
+    """The other process, and its two pipes."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
+        search = [str(Path(entry).absolute()) for entry in sys.path if entry]
+        environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONIOENCODING": "utf-8"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-c", _START, json.dumps(search)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            env=environment,
+        )
+        self._end = weakref.finalize(self, _end, self._process, self._errors)
+
+    def ask(
+        self, say: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Sends a request and waits for the answer.
+
+        Raises:
+            EngineError: TensorFlow refused, or its process died.
+        """
+        if not self._end.alive:
+            raise EngineError("TensorFlow's process was closed", path=self._path, remedy="compile the model again")
+        sender, receiver = self._pipes()
+        try:
+            write_frame(sender, say, arrays)
+            told, found = read_frame(receiver)
+        except (CorruptFileError, OSError) as error:  # OSError: the pipe broke
+            raise self._death(error) from error
+        except BaseException:  # Ctrl-C while an answer is on its way: what comes next would be half of it
+            self._end()
+            raise
+        if "error" in told:
+            remedy = told.get("remedy")
+            raise EngineError(
+                f"TensorFlow: {told['error']}", path=self._path, remedy=remedy if isinstance(remedy, str) else None
+            )
+        return told, found
+
+    def _pipes(self) -> tuple[BinaryIO, BinaryIO]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        return self._process.stdin, self._process.stdout  # type: ignore[return-value]
+
+    def _death(self, error: Exception) -> EngineError:
+        """What to raise when the process is gone, or speaks nonsense."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_PATIENCE)
+        code = self._process.poll()
+        words = self._last_words()
+        self._end()
+        if code is None:
+            return EngineError(f"TensorFlow's process is not to be understood ({error})", path=self._path)
+        how = f"ended with {code}"
+        if code < 0:
+            with contextlib.suppress(ValueError):
+                how = f"was ended by {signal.Signals(-code).name}"
+        remedy = "the model, an op library or a lack of memory broke it" if code < 0 else f"try: {_INSTALL}"
+        return EngineError(f"TensorFlow's process {how}{words}", path=self._path, remedy=remedy)
+
+    def _last_words(self) -> str:
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - _LAST_WORDS))
+        lines = [line.strip() for line in self._errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
+        return f" ({lines[-1]})" if lines else ""
+
+    def close(self) -> None:
+        """Ends the process; may be called again."""
+        self._end()
+
+
+def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
+    """Closing its input tells the process to end; if it does not, it is ended."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    errors.close()

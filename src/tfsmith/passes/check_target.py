@@ -1,0 +1,344 @@
+"""What of a model another program cannot import: ops, attributes, dtypes, open shapes, formats."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tfsmith.errors import TfsmithError
+from tfsmith.ir.attr import Attr, Func
+from tfsmith.ir.dtype import DType
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node, parse_input
+from tfsmith.ir.opdb import builtin_ops
+from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.passes.freeze import FreezeOptions, freeze
+from tfsmith.passes.interface import choose_outputs, tensor_names
+from tfsmith.passes.target import Target
+
+__all__ = ["Checked", "Obstacle", "check_target"]
+
+_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
+_CONTROL_FLOW = frozenset({"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
+_CONTROL_FLOW |= {f"Ref{op}" for op in _CONTROL_FLOW}
+_RANDOM = frozenset({"RandomUniform", "RandomStandardNormal", "StatelessRandomUniformV2", "TruncatedNormal"})
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """Something that the target has no answer for.
+
+    Attributes:
+        kind: "format", "version", "op", "attribute", "dtype" or "shape".
+        subject: The op, the attribute as "op.name", the dtype; "" where there is no better word than `what`.
+        what: What is wrong.
+        nodes: The nodes concerned, in the file's order; those of a function as "function/node".
+        remedy: What to do; a command where one of ours removes it, "" where nobody knows.
+    """
+
+    kind: str
+    subject: str
+    what: str
+    nodes: tuple[str, ...] = ()
+    remedy: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check found.
+
+    Attributes:
+        target: The program.
+        obstacles: What stands in the way, worst first.
+        notes: What is good to know and stands in nobody's way.
+        node_count: How many nodes were looked at.
+        frozen: Whether they were looked at as freezing leaves them, because the target freezes by itself.
+    """
+
+    target: Target
+    obstacles: tuple[Obstacle, ...]
+    notes: tuple[str, ...] = ()
+    node_count: int = 0
+    frozen: bool = False
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing stands in the way."""
+        return not self.obstacles
+
+
+def check_target(model: Model, target: Target, *, outputs: Sequence[str] = (), signature: str | None = None) -> Checked:
+    """What of a model the target cannot import. Linear in nodes and edges; reads no weights.
+
+    Args:
+        model: The model.
+        target: The program that is to import it.
+        outputs: The outputs that are wanted; by default those of the signature, else everything in the graph counts.
+        signature: Which signature's outputs.
+
+    Raises:
+        NotFoundInModelError: There is no graph, or no such output or signature.
+    """
+    graph = model.graph
+    is_frozen = model.kind == "graphdef" and not graph.library and not _has_variables(graph)
+    thawed = None if is_frozen else _frozen(model, outputs, signature)
+    if target.freezes and thawed is not None:
+        return replace(_check(thawed, target, (), None), frozen=True)
+    found = _check(model, target, outputs, signature)
+    if thawed is None or found.is_clean:
+        return found
+    return _with_freezing(model, found, _check(thawed, target, (), None), outputs)
+
+
+def _has_variables(graph: Graph) -> bool:
+    return any(node.op in ("Variable", "VariableV2", "VarHandleOp") for node in graph)
+
+
+def _frozen(model: Model, outputs: Sequence[str], signature: str | None) -> Model | None:
+    """The model as `tfsmith freeze` leaves it; None if it cannot be frozen."""
+    try:
+        return freeze(model, FreezeOptions(outputs=tuple(outputs), signature=signature)).model
+    except TfsmithError:
+        return None
+
+
+def _with_freezing(model: Model, found: Checked, after: Checked, outputs: Sequence[str]) -> Checked:
+    """The obstacles, with `tfsmith freeze` as the remedy of those that it removes; and those that it uncovers."""
+    named = f" --outputs {','.join(outputs)}" if outputs else ""
+    command = f"`tfsmith freeze {model.path or 'MODEL'} -o frozen.pb{named}`"
+    left = {(one.kind, one.subject) for one in after.obstacles}
+    known = {(one.kind, one.subject) for one in found.obstacles}
+    kept = [one if (one.kind, one.subject) in left else replace(one, remedy=command) for one in found.obstacles]
+    inner = [
+        replace(one, what=f"{one.what} (seen once it is frozen)")
+        for one in after.obstacles
+        if (one.kind, one.subject) not in known and not found.target.calls
+    ]
+    return replace(found, obstacles=_sorted([*kept, *inner]), notes=found.notes or after.notes)
+
+
+def _check(model: Model, target: Target, outputs: Sequence[str], signature: str | None) -> Checked:
+    graph = model.graph
+    notes: list[str] = []
+    nodes = _needed(model, outputs, signature, notes)
+    obstacles = [*_formats(model, target), *_versions(graph, target, notes)]
+    looked_at = _Nodes(graph, target)
+    looked_at.look(nodes)
+    obstacles += looked_at.obstacles(model)
+    if target.static_shapes:
+        obstacles += _shapes(model, nodes)
+    notes += looked_at.notes()
+    return Checked(target, _sorted(obstacles), tuple(notes), looked_at.count)
+
+
+_ORDER = ("format", "version", "op", "attribute", "dtype", "shape")
+
+
+def _sorted(obstacles: Iterable[Obstacle]) -> tuple[Obstacle, ...]:
+    return tuple(sorted(obstacles, key=lambda one: (_ORDER.index(one.kind), -len(one.nodes), one.subject)))
+
+
+def _needed(model: Model, outputs: Sequence[str], signature: str | None, notes: list[str]) -> list[Node]:
+    """The nodes that the outputs need, in the file's order; all, where nothing says what the outputs are."""
+    graph = model.graph
+    if outputs or signature is not None:
+        wanted = {endpoint.node for endpoint in choose_outputs(model, outputs, signature).values()}
+    else:
+        entries = [info for one in model.signatures.values() for info in one.outputs.values()]
+        tensors = [name for info in entries for name in tensor_names(info)]
+        wanted = {node for tensor in tensors if (node := parse_input(tensor).node) in graph}
+        if not wanted and model.kind != "graphdef":
+            wanted = _likely(model, notes)
+    if not wanted:
+        return list(graph.nodes)
+    needed = graph.ancestors(wanted)
+    return [node for node in graph.nodes if node.name in needed]
+
+
+def _likely(model: Model, notes: list[str]) -> set[str]:
+    """The output of a training graph, where only one thing can be it."""
+    try:
+        found = choose_outputs(model, (), None)
+    except TfsmithError:
+        return set()
+    notes.append(f"only what {', '.join(found)} needs was looked at; --outputs names others")
+    return {endpoint.node for endpoint in found.values()}
+
+
+def _formats(model: Model, target: Target) -> Iterator[Obstacle]:
+    if not target.only_graphdef:
+        return
+    path = model.path or "MODEL"
+    if model.kind != "graphdef":
+        kind = {"saved_model": "a SavedModel", "metagraph": "a meta graph"}.get(model.kind, model.kind)
+        what = f"it reads one frozen GraphDef (.pb) only, and this is {kind}"
+        yield Obstacle("format", "", what, remedy=f"`tfsmith freeze {path} -o frozen.pb`")
+    elif str(path).endswith((".pbtxt", ".txt")):
+        what = "it reads binary GraphDefs only, and this is text"
+        yield Obstacle("format", "", what, remedy=f"`tfsmith convert {path} -o graph.pb`")
+
+
+def _versions(graph: Graph, target: Target, notes: list[str]) -> Iterator[Obstacle]:
+    """TensorFlow's own rule: its version must reach min_consumer and not be one of the bad ones."""
+    if not target.graph_version:
+        return
+    versions, own = graph.versions, target.graph_version
+    if versions.min_consumer > own or own in versions.bad_consumers:
+        what = f"the graph asks for readers of version {versions.min_consumer} and later; {target.title} has {own}"
+        what = what if versions.min_consumer > own else f"the graph names version {own}, which it has, as a bad reader"
+        yield Obstacle("version", "", what, remedy="read it with a later TensorFlow")
+    elif versions.producer > own:
+        notes.append(
+            f"a later TensorFlow wrote the graph (version {versions.producer}; {target.title} has {own}): "
+            "it is read if all ops and attributes are known"
+        )
+
+
+class _Nodes:
+    """Looks at nodes, of the graph and of the functions that they call, and keeps what the target lacks."""
+
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.count = 0
+        self._graph, self._target = graph, target
+        self._ops: dict[str, list[str]] = {}
+        self._dead: dict[str, list[str]] = {}
+        self._attrs: dict[str, list[tuple[str, bool]]] = {}
+        self._dtypes: dict[str, list[str]] = {}
+        self._seen: set[str] = set()
+
+    def look(self, nodes: Sequence[Node]) -> None:
+        """Looks at these nodes of the graph; functions that are called follow."""
+        todo: list[tuple[Sequence[Node], str]] = [(nodes, "")]
+        for its_nodes, mark in todo:  # grows while it is walked
+            live = _live(its_nodes, self._target) if self._target.ignores else None
+            self.count += len(its_nodes)
+            for node in its_nodes:
+                if _is_ignored(node, self._target):
+                    continue
+                self._look_at(node, mark, live is None or node.name in live)
+                todo += [(self._graph.library[name].nodes, f"{name}/") for name in self._calls(node)]
+
+    def _look_at(self, node: Node, prefix: str, is_live: bool) -> None:
+        name = f"{prefix}{node.name}"
+        if node.op not in self._target.ops and not (self._target.calls and node.op in self._graph.library):
+            (self._ops if is_live else self._dead).setdefault(node.op, []).append(name)
+            return
+        if self._target.later_attrs:
+            self._look_at_attrs(node, name)
+        if self._target.refuses and (node.op in _PLACEHOLDERS or node.op == "Const"):
+            found = node.peek("dtype")
+            kind = found.value.base.name if found is not None and isinstance(found.value, DType) else ""
+            if kind in self._target.refuses:
+                self._dtypes.setdefault(kind, []).append(name)
+
+    def _look_at_attrs(self, node: Node, name: str) -> None:
+        op = builtin_ops().get(node.op)
+        for attr in () if op is None else op.attrs:
+            key = f"{node.op}.{attr.name}"
+            if key in self._target.later_attrs and attr.name in node.attrs:
+                self._attrs.setdefault(key, []).append((name, _is_default(node.attrs[attr.name], attr.default)))
+
+    def _calls(self, node: Node) -> list[str]:
+        """The functions that a node calls and that were not looked at yet."""
+        if not self._target.calls or not self._graph.library:
+            return []
+        values = [node.op] if node.op in self._graph.library else []
+        for attr in node.attrs.values():
+            items = attr.value if isinstance(attr.value, tuple) else (attr.value,)
+            values += [item.name for item in items if isinstance(item, Func) and item.name in self._graph.library]
+        new = [name for name in dict.fromkeys(values) if name not in self._seen]
+        self._seen.update(new)
+        return new
+
+    def obstacles(self, model: Model) -> Iterator[Obstacle]:
+        """What was found."""
+        title = self._target.title
+        for op, names in self._ops.items():
+            yield Obstacle("op", op, f"{title} has no {op}", tuple(names), _op_remedy(op, self._graph, self._target))
+        for key, found in self._attrs.items():
+            default = all(is_default for _, is_default in found)
+            if default and (model.kind != "graphdef" or self._target.ignores_attrs):
+                continue  # TensorFlow drops them, since 2.5 or where the file has the definitions of its ops
+            op, _, attr = key.partition(".")
+            what = f"{title} does not know the attribute {attr} of {op}"
+            what += " and would work without it" if self._target.ignores_attrs else ""
+            remedy = f"it has its default, so it can go; in Python: node.replace(attrs={{'{attr}': None}})"
+            remedy = remedy if default else "read it with a later TensorFlow"
+            yield Obstacle("attribute", key, what, tuple(name for name, _ in found), remedy)
+        for kind, names in self._dtypes.items():
+            what = f"{title} has no {kind}"
+            yield Obstacle("dtype", kind, what, tuple(names), "cut the model behind it (`tfsmith freeze --outputs`)")
+
+    def notes(self) -> Iterator[str]:
+        """What was found and stands in nobody's way."""
+        for op, names in self._dead.items():
+            words = " and ".join(sorted(self._target.ignores))
+            why = f"only {words} need it, which {self._target.title} passes over"
+            yield f"{op} is not known, but {why}: {names[0]}"
+
+
+def _is_default(attr: Attr, default: Attr | None) -> bool:
+    return default is not None and (attr.value == default.value or (attr.value == () and default.value == ()))
+
+
+def _is_ignored(node: Node, target: Target) -> bool:
+    return node.op in target.ignores or (target.by_name and any(word in node.name for word in target.ignores))
+
+
+def _live(nodes: Sequence[Node], target: Target) -> set[str]:
+    """The nodes whose tensors lead to the end of the graph, but not only into nodes that the target passes over."""
+    own = {node.name: node for node in nodes}
+    sources = {node.name: [text.partition(":")[0] for text in node.data_inputs] for node in nodes}
+    taken = {name for names in sources.values() for name in names}
+    todo = [node.name for node in nodes if node.name not in taken and not _is_ignored(node, target)]
+    live: set[str] = set()
+    while todo:
+        name = todo.pop()
+        if name in live or name not in own:
+            continue
+        live.add(name)
+        todo += sources[name]
+    return live
+
+
+def _op_remedy(op: str, graph: Graph, target: Target) -> str:
+    if op in graph.library:
+        return "`tfsmith freeze` puts the function in the place of its call"
+    if op not in builtin_ops():
+        if target.graph_version:
+            return "it is no op of TensorFlow's own: load the library that has it (tf.load_op_library)"
+        return "it is no op of TensorFlow's own: replace it by ops that are (`tfsmith replace`)"
+    if op in _CONTROL_FLOW:
+        return "control flow of TensorFlow 1: write the graph for inference only, without tf.cond and tf.while_loop"
+    if op in _RANDOM:
+        return "random numbers are for training: write the graph for inference only"
+    if target.graph_version:
+        return "read it with a later TensorFlow"
+    if target.name == "tflite" and op in _flex_ops():
+        return "convert with SELECT_TF_OPS among supported_ops (`--for tflite-flex` checks for that)"
+    return ""
+
+
+def _flex_ops() -> frozenset[str]:
+    from tfsmith.passes.target import find_target
+
+    return find_target("tflite-flex").ops
+
+
+def _shapes(model: Model, nodes: Sequence[Node]) -> Iterator[Obstacle]:
+    """Inputs with open dimensions."""
+    found: Mapping[str, Shape] = {
+        node.name: shape if isinstance(shape := node.get("shape"), Shape) else UNKNOWN
+        for node in nodes
+        if node.op in _PLACEHOLDERS
+    }
+    open_ones = {name: shape for name, shape in found.items() if not shape.is_static}
+    if not open_ones:
+        return
+    only_batch = all(shape.dims and min(shape.dims[1:], default=0) >= 0 for shape in open_ones.values())
+    shown = ", ".join(f"{name} {shape}" for name, shape in list(open_ones.items())[:3])
+    what = f"inputs have open dimensions: {shown}{', ...' if len(open_ones) > 3 else ''}"
+    option = "--batch-size 1" if only_batch else f"--input-shape {next(iter(open_ones))}=1,..."
+    remedy = f"`tfsmith freeze {model.path or 'MODEL'} -o fixed.pb {option}`"
+    yield Obstacle("shape", "", what, tuple(open_ones), remedy)

@@ -1,0 +1,177 @@
+"""Sets attributes of nodes, chosen by op or by name, in the graph and in all functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import translate
+from re import Pattern as Regex
+from re import compile as compile_regex
+from typing import Any
+
+from tfsmith.errors import UsageError
+from tfsmith.ir.attr import Attr, attr
+from tfsmith.ir.body import Body
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.literals import attr_from_text
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
+from tfsmith.ir.node import Node
+from tfsmith.ir.opdb import OpLookup
+
+__all__ = ["Configured", "Setting", "configure"]
+
+_KINDS = ("string", "int", "float", "bool", "type", "shape", "func")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A node whose attributes were asked to be set.
+
+    Attributes:
+        body: The function that it is in; None for the graph itself.
+        node: Its name.
+        op: Its op.
+        before: The attributes as they were; None where there was none.
+        after: The attributes as they are.
+    """
+
+    body: str | None
+    node: str
+    op: str
+    before: Mapping[str, Attr | None]
+    after: Mapping[str, Attr]
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What came of it.
+
+    Attributes:
+        model: The model; its bytes are the old ones, but for the nodes that changed.
+        changed: The nodes that changed.
+        unchanged: The nodes that were chosen and had these values already.
+        nearest: If no node was chosen: ops or nodes with names like those asked for.
+    """
+
+    model: Model
+    changed: tuple[Setting, ...]
+    unchanged: tuple[Setting, ...] = ()
+    nearest: tuple[str, ...] = ()
+
+
+def configure(
+    model: Model, settings: Mapping[str, Any], *, ops: Sequence[str] = (), nodes: Sequence[str] = ()
+) -> Configured:
+    """Sets attributes of nodes in all meta graphs and their functions. Linear; decodes the nodes that are chosen.
+
+    Args:
+        model: The model.
+        settings: Values by attribute. Text is read as the kind that the op's definition says ("float32", "true", "3",
+            "1,2"); of an op that nobody knows, as the kind that the attribute has now, else as what it looks like, or
+            as what stands behind the attribute's name ("name:type"). Other values are taken as they are.
+        ops: Nodes of these ops are chosen.
+        nodes: Nodes whose names fit one of these globs are chosen; if `ops` are given too, only if both fit.
+
+    Raises:
+        UsageError: Nothing is asked for, the op has no such attribute, or a value is of another kind.
+    """
+    if not ops and not nodes:
+        raise UsageError("no node is chosen", remedy="choose by op (--op Bert) or by name (--node 'bert/*')")
+    if not settings:
+        raise UsageError("there is nothing to set", remedy="say --set ATTRIBUTE=VALUE")
+    if not model.has_graph:
+        raise model.no_graph()
+    chooser = _Chooser(frozenset(ops), tuple(compile_regex(translate(glob)) for glob in nodes))
+    found: list[Setting] = []
+    metas = []
+    for meta in model.meta_graphs:
+        graph, settled = _configure_graph(meta.graph, chooser, settings)
+        found += settled
+        metas.append(meta if graph is meta.graph else meta.replace_graph(graph))
+    changed = tuple(one for one in found if dict(one.before) != dict(one.after))
+    unchanged = tuple(one for one in found if dict(one.before) == dict(one.after))
+    result = replace(model, meta_graphs=tuple(metas), raw=None) if changed else model
+    return Configured(result, changed, unchanged, () if found else _nearest(model, ops, nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Chooser:
+    ops: frozenset[str]
+    names: tuple[Regex[str], ...]
+
+    def choose(self, body: Body) -> Iterator[Node]:
+        for node in body:
+            if self.ops and node.op not in self.ops:
+                continue
+            if not self.names or any(name.match(node.name) for name in self.names):
+                yield node
+
+
+def _configure_graph(graph: Graph, chooser: _Chooser, settings: Mapping[str, Any]) -> tuple[Graph, list[Setting]]:
+    """The graph itself if nothing in it changes."""
+    found: list[Setting] = []
+    nodes = _configured(graph, None, chooser, settings, found)
+    functions = {}
+    for name, function in graph.library.items():
+        changes = _configured(function, name, chooser, settings, found)
+        if changes:
+            functions[name] = function.replace_nodes(tuple(changes.get(node.name, node) for node in function))
+    if nodes:
+        graph = graph.map_nodes(nodes)
+    if functions:
+        graph = graph.replace(library=graph.library.replace({**graph.library, **functions}))
+    return graph, found
+
+
+def _configured(
+    body: Body, name: str | None, chooser: _Chooser, settings: Mapping[str, Any], found: list[Setting]
+) -> dict[str, Node]:
+    """The nodes of a body that change."""
+    changes: dict[str, Node] = {}
+    for node in chooser.choose(body):
+        after = dict(_value(node, key, value, body.op_def) for key, value in settings.items())
+        before = {key: node.attrs.get(key) for key in after}
+        found.append(Setting(name, node.name, node.op, before, after))
+        if before != after:
+            changes[node.name] = node.replace(attrs=after)
+    return changes
+
+
+def _value(node: Node, name: str, value: Any, op_def: OpLookup) -> tuple[str, Attr]:
+    key, _, said = name.partition(":")
+    if said and said.removeprefix("list(").removesuffix(")") not in _KINDS:
+        raise UsageError(f"there is no kind {said!r} of attributes", remedy=f"the kinds are: {', '.join(_KINDS)}")
+    op = op_def(node.op)
+    kind = None if op is None else next((one.kind for one in op.attrs if one.name == key), None)
+    if op is not None and kind is None and not key.startswith("_"):
+        known = ", ".join(one.name for one in op.attrs) or "none"
+        what = f"op {node.op} has no attribute {key!r}"
+        raise UsageError(what, where=f"node {node.name!r}", remedy=f"its attributes are: {known}")
+    if kind is None:
+        now = node.attrs.get(key)
+        kind = None if now is None or now.kind in ("none", "list", "placeholder") else now.kind
+        kind = said or kind
+    try:
+        new = attr_from_text(value, kind) if isinstance(value, str) else attr(value)
+    except UsageError as error:
+        what = f"attribute {key!r} cannot be set: {error.what}"
+        raise UsageError(what, where=f"node {node.name!r}", remedy=error.remedy) from error
+    if new.kind == "int" and not -(2**63) <= new.value < 2**63:
+        what = f"attribute {key!r} cannot be {new.value}, which does not fit 64 bits"
+        raise UsageError(what, where=f"node {node.name!r}", remedy="pass a smaller number")
+    if kind is not None and new.kind != kind and not (new.kind == "list" and kind.startswith("list(")):
+        what = f"attribute {key!r} is of kind {kind}, not {new.kind}"
+        raise UsageError(what, where=f"node {node.name!r}", remedy=f"pass a {kind}")
+    return key, new
+
+
+def _nearest(model: Model, ops: Sequence[str], nodes: Sequence[str]) -> tuple[str, ...]:
+    bodies: list[Body] = []
+    for meta in model.meta_graphs:
+        bodies += [meta.graph, *meta.graph.library.values()]
+    known = {node.op for body in bodies for node in body}
+    missing = [op for op in ops if op not in known]
+    there = known if missing else {node.name for body in bodies for node in body}
+    near = [name for wanted in missing or nodes for name in nearest(wanted, sorted(there))]
+    return tuple(dict.fromkeys(near))

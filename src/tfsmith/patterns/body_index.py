@@ -1,0 +1,125 @@
+"""`BodyIndex`: what the search asks of a graph or function again and again, worked out once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+
+from tfsmith.ir.body import Body
+from tfsmith.ir.node import Endpoint, Node
+
+__all__ = ["BodyIndex"]
+
+
+class BodyIndex:
+    """The nodes of a body by name and by op, and what each takes. Inputs are resolved when they are asked for."""
+
+    def __init__(self, body: Body) -> None:
+        self.body = body
+        self.nodes = body.by_name
+        self._data: dict[str, tuple[Endpoint, ...]] = {}
+        self._controls: dict[str, tuple[str, ...]] = {}
+
+    def data(self, name: str) -> tuple[Endpoint, ...]:
+        """The tensors that a node takes."""
+        found = self._data.get(name)
+        if found is None:
+            resolve = self.body.resolve
+            found = tuple([resolve(text) for text in self.nodes[name].inputs if not text.startswith("^")])
+            self._data[name] = found
+        return found
+
+    def controls(self, name: str) -> tuple[str, ...]:
+        """The names of the nodes that a node waits for without taking a tensor."""
+        found = self._controls.get(name)
+        if found is None:
+            found = self._controls[name] = tuple(dict.fromkeys(self.nodes[name].control_inputs))
+        return found
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place, node in enumerate(self.body.nodes):
+            places.setdefault(node.op, []).append(place)
+        return places
+
+    def of_ops(self, ops: Iterable[str]) -> list[Node]:
+        """The nodes of these ops, in the file's order."""
+        lists = [self._places[op] for op in dict.fromkeys(ops) if op in self._places]
+        places = lists[0] if len(lists) == 1 else sorted(place for found in lists for place in found)
+        return [self.body.nodes[place] for place in places]
+
+    def count_ops(self, ops: Iterable[str]) -> int:
+        """How many nodes have one of these ops."""
+        return sum(len(self._places.get(op, ())) for op in ops)
+
+    def through(self, endpoint: Endpoint, ops: Collection[str]) -> Endpoint | None:
+        """The tensor that a node of these ops hands on; None where nothing hands it on."""
+        node = self.nodes.get(endpoint.node)
+        if node is None or node.op not in ops or endpoint.output != 0:
+            return None
+        data = self.data(node.name)
+        return data[0] if len(data) == 1 else None
+
+    def way_back(
+        self, endpoint: Endpoint, ops: Collection[str], barred: Collection[str] = ()
+    ) -> Iterator[tuple[Endpoint, int]]:
+        """The tensor itself, then those that it was handed on from, each with the number of nodes in between.
+
+        Args:
+            endpoint: The tensor.
+            ops: The ops that hand on.
+            barred: Nodes that may not be passed.
+        """
+        yield endpoint, 0
+        before = self.through(endpoint, ops) if ops else None
+        if before is None:
+            return
+        passed: set[str] = set()
+        while before is not None and endpoint.node not in passed and endpoint.node not in barred:
+            passed.add(endpoint.node)
+            endpoint = before
+            yield endpoint, len(passed)
+            before = self.through(endpoint, ops)
+
+    def passed(self, endpoint: Endpoint, count: int) -> list[str]:
+        """The first so many nodes on the way back from a tensor."""
+        names = []
+        for _ in range(count):
+            names.append(endpoint.node)
+            endpoint = self.data(endpoint.node)[0]
+        return names
+
+    @cached_property
+    def _users(self) -> dict[Endpoint, list[Node]]:
+        users: dict[Endpoint, list[Node]] = {}
+        for node in self.body.nodes:
+            for endpoint in self.data(node.name):
+                users.setdefault(endpoint, []).append(node)
+        return users
+
+    def users(self, endpoint: Endpoint, ops: Collection[str]) -> Iterator[Node]:
+        """The nodes that take a tensor, also by way of nodes of these ops; each once. The first call is linear."""
+        seen: set[str] = set()
+        todo = [endpoint]
+        for tensor in todo:  # grows while it is walked
+            for user in self._users.get(tensor, ()):
+                if user.name in seen:
+                    continue
+                seen.add(user.name)
+                yield user
+                handed_on = Endpoint(user.name, 0)
+                if ops and self.through(handed_on, ops) is not None:
+                    todo.append(handed_on)
+
+    @cached_property
+    def _waiters(self) -> dict[str, list[Node]]:
+        waiters: dict[str, list[Node]] = {}
+        for node in self.body.nodes:
+            for name in dict.fromkeys(node.control_inputs):
+                waiters.setdefault(name, []).append(node)
+        return waiters
+
+    def waiters(self, name: str) -> Sequence[Node]:
+        """The nodes that wait for a node without taking a tensor. The first call is linear."""
+        return self._waiters.get(name, ())

@@ -1,0 +1,346 @@
+"""Makes the new nodes of a match: a variant's targets, with what was found put in.
+
+Edges stay pairs of a name and an output until the end, for other matches may still move what they lead to.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from tfsmith.errors import InvalidModelError, TfsmithError, UnsupportedError, UsageError
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.body import Body
+from tfsmith.ir.dtype import DType
+from tfsmith.ir.match import Match
+from tfsmith.ir.node import Endpoint
+from tfsmith.ir.opdef import ArgDef, OpDef
+from tfsmith.ir.recipe import Expression, Recipe, TargetNode
+from tfsmith.ir.tensor import Tensor
+from tfsmith.patterns.expression import evaluate
+from tfsmith.patterns.facts import MatchFacts, common_scope, match_nodes, split_output
+from tfsmith.patterns.fold import fold
+from tfsmith.patterns.knowledge import Knowledge
+from tfsmith.patterns.typed import typed
+
+__all__ = ["Built", "Draft", "Source", "build", "target_name"]
+
+_EACH = re.compile(r"^each\((.*)\)$", re.DOTALL)
+_NAME = re.compile(r"^[A-Za-z0-9._][A-Za-z0-9_.\\/>-]*$")
+_PLACE = re.compile(r"\{(scope|seed|name)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What an input takes.
+
+    Attributes:
+        endpoint: The tensor; of a new node, under the name that the recipe has for it.
+        kind: "given": a tensor that stood there, and may be moved by another match. "found": a node of the match
+            itself, which is kept for it. "new": another new node.
+    """
+
+    endpoint: Endpoint
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A node to be put in.
+
+    Attributes:
+        key: What the recipe calls it.
+        name: What it would like to be called in the model.
+        op: Its op.
+        inputs: What it takes.
+        waits_for: Nodes of the recipe's own that it waits for.
+        attrs: Its attributes.
+        device: Where it runs.
+        op_def: The definition of its op; for an op that nobody knows, what the recipe says of it.
+        is_known: Whether the definition is a real one.
+        controls: Nodes of the model that it waits for.
+    """
+
+    key: str
+    name: str
+    op: str
+    inputs: tuple[Source, ...]
+    waits_for: tuple[Source, ...]
+    attrs: Mapping[str, Attr]
+    device: str
+    op_def: OpDef
+    is_known: bool
+    controls: tuple[str, ...] = ()
+
+    def waiting(self, names: Sequence[str]) -> Draft:
+        """The same node, which waits for these nodes of the model, too."""
+        return replace(self, controls=tuple(dict.fromkeys((*self.controls, *names)))) if names else self
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What takes the place of a match.
+
+    Attributes:
+        drafts: The new nodes, each behind those it takes.
+        outputs: For each output of the match, what takes its place.
+        kept: Nodes of the match that the new ones take.
+    """
+
+    drafts: tuple[Draft, ...]
+    outputs: Mapping[Endpoint, Source]
+    kept: frozenset[str] = field(default_factory=frozenset)
+
+
+def build(match: Match, recipe: Recipe, body: Body, knowledge: Knowledge) -> Built:
+    """The new nodes for a match.
+
+    Raises:
+        UsageError: The recipe contradicts itself: an unknown name, an expression that is none.
+        UnsupportedError: The recipe asks for something that is not known of this match.
+    """
+    return _Builder(match, recipe, body, knowledge).build()
+
+
+def target_name(template: str, name: str, seed: str, nodes: tuple[str, ...]) -> str:
+    """The name of a new node, from `{scope}/{name}` and its like.
+
+    Raises:
+        UsageError: It would be no name for a node.
+    """
+    words = {"scope": common_scope(nodes) if "{scope}" in template else "", "seed": seed, "name": name}
+    found = _PLACE.sub(lambda place: words[place[1]], template).strip("/")
+    if _NAME.match(found) is None:
+        what = f"{found!r} is no name for a node"
+        raise UsageError(what, remedy="use letters, digits, and . _ / - ; {scope}, {seed} and {name} are filled in")
+    return found
+
+
+class _Builder:
+    """Makes the new nodes of one match."""
+
+    def __init__(self, match: Match, recipe: Recipe, body: Body, knowledge: Knowledge) -> None:
+        self._match = match
+        self._recipe = recipe
+        self._body = body
+        self._knowledge = knowledge
+        self._facts = MatchFacts(match, body, knowledge)
+        self._targets = {target.name: target for target in match.variant.targets}
+        self._drafts: dict[str, Draft] = {}
+        self._nodes = match_nodes(match)
+        self._own = frozenset(self._nodes)
+        first = next(iter(match.variant.outputs), None) or match.variant.query.outputs[0]
+        self._seed = match.units[-1].nodes[first.node]
+
+    def build(self) -> Built:
+        for target in self._ordered():
+            try:
+                self._drafts[target.name] = self._draft(target)
+            except TfsmithError as error:
+                raise self._placed(error, f"target {target.name!r}") from error
+        outputs = {self._found(wanted): self._output(new) for wanted, new in self._match.variant.outputs.items()}
+        drafts = _without_unused(list(self._drafts.values()), outputs.values())
+        sources = [source for draft in drafts for source in (*draft.inputs, *draft.waits_for)]
+        kept = frozenset(source.endpoint.node for source in (*sources, *outputs.values()) if source.kind == "found")
+        return Built(tuple(drafts), outputs, kept)
+
+    def _placed(self, error: TfsmithError, place: str) -> TfsmithError:
+        """The same error with its place in the recipe."""
+        where = f"recipe {self._recipe.name!r}, variant {self._match.variant.name!r}, {place}"
+        where = where if error.where is None else f"{where}, {error.where}"
+        kind = type(error) if isinstance(error, (UsageError, UnsupportedError)) else UnsupportedError
+        return kind(error.what, path=error.path, offset=error.offset, where=where, remedy=error.remedy)
+
+    def _found(self, wanted: Endpoint) -> Endpoint:
+        found = self._match.units[-1].nodes.get(wanted.node)
+        if found is None:
+            what = f"it maps {wanted}, which is no output of the query"
+            raise self._placed(UsageError(what, remedy="map outputs of wanted nodes"), "outputs")
+        return Endpoint(found, wanted.output)
+
+    def _output(self, new: Endpoint) -> Source:
+        try:
+            return self._source(new.node if new.output == 0 else f"{new.node}:{new.output}", "")
+        except TfsmithError as error:
+            raise self._placed(error, "outputs") from error
+
+    def _ordered(self) -> list[TargetNode]:
+        """The targets, each behind those it takes."""
+        done: dict[str, TargetNode] = {}
+        todo = list(self._targets.values())
+        while todo:
+            ready = [target for target in todo if all(name in done for name in self._needs(target))]
+            if not ready:
+                what = f"the targets {', '.join(target.name for target in todo)} take each other in a circle"
+                raise UsageError(what, where=f"recipe {self._recipe.name!r}", remedy="no graph can be so")
+            done |= {target.name: target for target in ready}
+            todo = [target for target in todo if target.name not in done]
+        return list(done.values())
+
+    def _needs(self, target: TargetNode) -> Iterator[str]:
+        for text in target.inputs:
+            name = text.removeprefix("^")
+            if name in self._inputs():
+                continue
+            for key in (name, split_output(name)[0]):
+                if key in self._targets and key != target.name:
+                    yield key
+                    break
+
+    def _inputs(self) -> Mapping[str, Endpoint]:
+        return self._match.units[0].inputs
+
+    def _source(self, text: str, user: str) -> Source:
+        """What an input's text means: an input of the query, then a target, then a wanted node."""
+        if text not in self._inputs():
+            for key, output in ((text, 0), split_output(text)):
+                if key in self._targets and key != user:
+                    return Source(Endpoint(key, output), "new")
+        found = self._facts.find(text)
+        if found is None:
+            self._facts.tensor(text)  # says what there is
+            raise AssertionError
+        return self._given(found)
+
+    def _given(self, endpoint: Endpoint) -> Source:
+        """A tensor that was there before; an input of a unit may well be given by the unit before it."""
+        return Source(endpoint, "found" if endpoint.node in self._own else "given")
+
+    def _sources(self, target: TargetNode) -> Iterator[Source]:
+        for text in target.inputs:
+            each = _EACH.match(text)
+            if text.startswith("^"):
+                continue
+            if each is None:
+                yield self._source(text, target.name)
+                continue
+            names = [name.strip() for name in each[1].split(",") if name.strip()]
+            for unit in self._match.units:
+                for name in names:
+                    found = self._facts.find(name, unit)
+                    if found is None:
+                        self._facts.tensor(name)
+                        raise AssertionError
+                    yield self._given(found)
+
+    def _draft(self, target: TargetNode) -> Draft:
+        inputs = tuple(self._sources(target))
+        waits = tuple(self._source(text[1:], target.name) for text in target.inputs if text.startswith("^"))
+        known = self._body.op_def(target.op)
+        op_def = known if known is not None else self._made_op(target)
+        attrs = self._attrs(target, op_def if known is not None else None)
+        if known is not None:
+            attrs = self._completed(attrs, known, inputs)
+        device = target.device or self._body[self._seed].device
+        name = target_name(target.rename, target.name, self._seed, self._nodes)
+        draft = Draft(target.name, name, target.op, inputs, waits, attrs, device, op_def, known is not None)
+        folded = self._folded(draft) if target.fold and not waits else None
+        return draft if folded is None else folded
+
+    def _made_op(self, target: TargetNode) -> OpDef:
+        """What the recipe says of an op that nobody knows: the names of its outputs."""
+        types = {
+            new.output: self._knowledge.dtype(self._body, self._found(wanted))
+            for wanted, new in self._match.variant.outputs.items()
+            if new.node == target.name
+        }
+        return OpDef(target.op, (), tuple(ArgDef(name, types.get(at)) for at, name in enumerate(target.output_args)))
+
+    def _attrs(self, target: TargetNode, op: OpDef | None) -> dict[str, Attr]:
+        kinds = {attr.name: attr.kind for attr in op.attrs} if op is not None else {}
+        found: dict[str, Attr] = {}
+        # A constant's type comes first, for its value is of that type.
+        for name, given in sorted(target.attrs.items(), key=lambda item: item[0] != "dtype"):
+            if isinstance(given, Attr):
+                found[name] = given
+                continue
+            try:
+                found[name] = self._computed(given, kinds.get(name, ""), found.get("dtype"))
+            except TfsmithError as error:
+                where = f"attribute {name!r}"
+                raise type(error)(error.what, where=where, remedy=error.remedy) from error
+        return {name: found[name] for name in sorted(found)}
+
+    def _computed(self, given: Expression, kind: str, dtype: Attr | None) -> Attr:
+        of_type = dtype.value if dtype is not None and isinstance(dtype.value, DType) else None
+        return typed(evaluate(given.text, self._facts), kind, of_type)
+
+    def _completed(self, attrs: dict[str, Attr], op: OpDef, inputs: Sequence[Source]) -> dict[str, Attr]:
+        """The attributes with those types and numbers that the inputs tell, where the recipe does not say them."""
+        defaults = {attr.name: attr.default for attr in op.attrs if attr.name not in attrs}
+        if not defaults:
+            return attrs
+        found = dict(attrs)
+        for name, told in self._told(op, inputs):
+            if name in defaults and told != defaults[name]:
+                found.setdefault(name, told)
+        missing = sorted(name for name, default in defaults.items() if default is None and name not in found)
+        if missing:
+            what = f"op {op.name} needs the attribute {missing[0]!r}, which neither the recipe nor its inputs tell"
+            raise UnsupportedError(what, remedy=f"give it in the recipe, as a value or as attr(node, {missing[0]})")
+        return {name: found[name] for name in sorted(found)}
+
+    def _told(self, op: OpDef, inputs: Sequence[Source]) -> Iterator[tuple[str, Attr]]:
+        """The attributes that inputs tell: their types, and how many there are of a list, if there is but one."""
+        lists = sum(bool(arg.number_attr or arg.type_list_attr) for arg in op.inputs)
+        at = 0
+        for arg in op.inputs:
+            is_list = bool(arg.number_attr or arg.type_list_attr)
+            count = len(inputs) - len(op.inputs) + 1 if is_list else 1
+            if (is_list and lists > 1) or count < 0:
+                return
+            types = [self._type_of(source) for source in inputs[at : at + count]]
+            at += count
+            if arg.number_attr:
+                yield arg.number_attr, Attr("int", count)
+            if arg.type_list_attr and None not in types:
+                yield arg.type_list_attr, Attr("list(type)" if types else "list", tuple(types))
+            if arg.type_attr and types and types[0] is not None:
+                yield arg.type_attr, Attr("type", types[0].base)
+
+    def _type_of(self, source: Source) -> DType | None:
+        if source.kind != "new":
+            return self._knowledge.dtype(self._body, source.endpoint)
+        draft = self._drafts[source.endpoint.node]
+        try:
+            types = draft.op_def.output_types(draft.attrs)
+        except InvalidModelError:
+            return None
+        return types[source.endpoint.output] if source.endpoint.output < len(types) else None
+
+    def _constant(self, source: Source) -> Tensor | None:
+        if source.kind != "new":
+            return self._knowledge.constant(self._body, source.endpoint)
+        draft = self._drafts[source.endpoint.node]
+        found = draft.attrs.get("value") if draft.op == "Const" else None
+        return None if found is None or found.kind != "tensor" else found.value
+
+    def _folded(self, draft: Draft) -> Draft | None:
+        values = [self._constant(source) for source in draft.inputs]
+        known = [value for value in values if value is not None]
+        op = self._body.op_def("Const")
+        value = fold(draft.op, known, draft.attrs) if len(known) == len(values) else None
+        if value is None or op is None:
+            return None
+        attrs = {"dtype": Attr("type", value.dtype), "value": Attr("tensor", value)}
+        controls = tuple(dict.fromkeys(name for source in draft.inputs for name in self._controls(source)))
+        return replace(draft, op="Const", inputs=(), attrs=attrs, op_def=op, is_known=True, controls=controls)
+
+    def _controls(self, source: Source) -> tuple[str, ...]:
+        """What a constant waits for: in TF1's loops, this says where it belongs."""
+        if source.kind == "new":
+            return self._drafts[source.endpoint.node].controls
+        node = self._body.by_name.get(source.endpoint.node)
+        return () if node is None else node.control_inputs
+
+
+def _without_unused(drafts: list[Draft], outputs: Iterable[Source]) -> list[Draft]:
+    """The new nodes without those constants that only served to compute others."""
+    used = {source.endpoint.node for source in outputs if source.kind == "new"}
+    for draft in reversed(drafts):
+        if draft.op != "Const" or draft.key in used:
+            used |= {draft.key} | {
+                source.endpoint.node for source in (*draft.inputs, *draft.waits_for) if source.kind == "new"
+            }
+    return [draft for draft in drafts if draft.key in used]

@@ -1,0 +1,43 @@
+"""Writes the recipes in src/tfsmith/patterns/recipes that have many variants, from the pieces in `recipe_parts`.
+
+    python tools/make_recipes.py
+
+The files are what counts, and anybody may read them; this keeps their variants alike. Recipes of a few nodes
+(remove-identity, remove-no-ops) are written by hand.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from recipe_bert import bert_encoder  # noqa: E402
+from recipe_folding import dropout_removal, fold_batch_norm  # noqa: E402
+from recipe_fusing import attention, gelu_erf, gelu_tanh, layer_norm  # noqa: E402
+
+FOLDER = Path(__file__).resolve().parents[1] / "src" / "tfsmith" / "patterns" / "recipes"
+
+
+def texts() -> dict[str, str]:
+    """The texts of the files, by name."""
+    return {
+        "attention": attention(),
+        "bert-encoder": bert_encoder(),
+        "dropout-removal": dropout_removal(),
+        "fold-batch-norm": fold_batch_norm(),
+        "gelu-erf": gelu_erf(),
+        "gelu-tanh": gelu_tanh(),
+        "layer-norm": layer_norm(),
+    }
+
+
+def main() -> None:
+    """Writes the files."""
+    for name, text in texts().items():
+        (FOLDER / f"{name}.toml").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
