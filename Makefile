@@ -9,7 +9,7 @@ STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.p
 .PHONY: demo test check bench story stories docs wheel clean help
 
 help:
-	@echo "make demo    a venv, tfsmith, and the whole story on a small BERT, without TensorFlow"
+	@echo "make demo    a venv, tfsmith with its engine, and the whole story on a small BERT, without TensorFlow"
 	@echo "make test    a venv with everything that the tests need (the real TensorFlow too), and all tests"
 	@echo "make check   lint, types, unit tests: under a minute"
 	@echo "make bench   benchmarks against peers, time and peak memory"
@@ -20,7 +20,7 @@ help:
 $(DEMO)/.ready: $(SOURCES)
 	$(PYTHON) -m venv $(DEMO)
 	$(DEMO)/bin/python -m pip install --quiet --upgrade pip
-	$(DEMO)/bin/python -m pip install --quiet --editable .
+	$(DEMO)/bin/python -m pip install --quiet --editable '.[openvino]'
 	@touch $@
 
 demo: $(DEMO)/.ready

@@ -174,7 +174,9 @@ def save_keras(path: Path, *, dropout: float, approximate: bool, layers: int = 2
         scope = f"layer_{number}"
         # Without names of its own, Keras calls all of these the same.
         attention = make.MultiHeadAttention(HEADS, SIZE, dropout=dropout, name=f"{scope}_attention")
-        norms = [make.LayerNormalization(epsilon=1e-12, name=f"{scope}_{name}_norm") for name in ("attention", "output")]
+        norms = [
+            make.LayerNormalization(epsilon=1e-12, name=f"{scope}_{name}_norm") for name in ("attention", "output")
+        ]
         wide = make.EinsumDense(
             "abc,cd->abd",
             output_shape=(None, INNER),
@@ -189,7 +191,7 @@ def save_keras(path: Path, *, dropout: float, approximate: bool, layers: int = 2
     model = keras.Model([ids, mask], make.Dense(3, activation="softmax", name="classifier")(x[:, 0]))
     rng = np.random.default_rng(3)
     model.set_weights([value + rng.normal(size=value.shape).astype(np.float32) * 0.2 for value in model.get_weights()])
-    tf.saved_model.save(model, str(path))
+    model.export(str(path), verbose=False)
     found = []
     for number in range(layers):
         scope = f"layer_{number}"
@@ -200,9 +202,7 @@ def save_keras(path: Path, *, dropout: float, approximate: bool, layers: int = 2
     return found
 
 
-def encode(
-    x: Any, mask: Any, weights: Sequence[Any], heads: int, activation: str, epsilon: float = 1e-12
-) -> Any:
+def encode(x: Any, mask: Any, weights: Sequence[Any], heads: int, activation: str, epsilon: float = 1e-12) -> Any:
     """What the op Bert must compute, in numpy: [batch, length, width] from such an x and a mask of 0 and 1."""
     x = x.reshape(len(mask), -1, x.shape[-1]).astype(np.float64)
     batch, length, width = x.shape

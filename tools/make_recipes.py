@@ -1,6 +1,6 @@
 """Writes the recipes in src/tfsmith/patterns/recipes that have many variants, from the pieces in `recipe_parts`.
 
-    python tools/make_recipes.py
+    python -m tools.make_recipes
 
 The files are what counts, and anybody may read them; this keeps their variants alike. Recipes of a few nodes
 (remove-identity, remove-no-ops) are written by hand.
@@ -8,14 +8,11 @@ The files are what counts, and anybody may read them; this keeps their variants 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from recipe_bert import bert_encoder  # noqa: E402
-from recipe_folding import dropout_removal, fold_batch_norm  # noqa: E402
-from recipe_fusing import attention, gelu_erf, gelu_tanh, layer_norm  # noqa: E402
+from tools.recipe_bert import bert_encoder
+from tools.recipe_folding import dropout_removal, fold_batch_norm
+from tools.recipe_fusing import attention, gelu_erf, gelu_tanh, layer_norm
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "tfsmith" / "patterns" / "recipes"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipe_parts import ADD, BATCH_MATMUL, Nodes, dense, gelu, keras_layer_norm, layer_norm
-from recipe_text import Variant, recipe_text
+from tools.recipe_parts import ADD, BATCH_MATMUL, Nodes, dense, gelu, keras_layer_norm, layer_norm
+from tools.recipe_text import Variant, recipe_text
 
 WEIGHTS = [
     *("query_kernel", "query_bias", "key_kernel", "key_bias", "value_kernel", "value_bias"),
@@ -26,9 +26,7 @@ def bert_encoder() -> str:
     variants += [_tf1(form, "shared") for form in ("tf.nn tanh", "tanh", "tf.nn erfc")]
     variants += [_einsum(form) for form in ("tf.nn tanh", "tanh", "tf.nn erf", "tf.nn erfc")]
     variants += [_keras(form, fast) for fast in (False, True) for form in ("tf.nn tanh", "tf.nn erfc")]
-    description = (
-        "A BERT encoder of any depth becomes one node Bert (inputs embedded, input_mask, 16 weights a layer; a custom op)"
-    )
+    description = "A BERT encoder of any depth becomes one node Bert (inputs embedded, input_mask, 16 weights a layer; a custom op)"
     return recipe_text("bert-encoder", description, variants)
 
 

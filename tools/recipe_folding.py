@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from recipe_parts import ADD, Nodes
-from recipe_text import Variant, recipe_text
+from tools.recipe_parts import ADD, Nodes
+from tools.recipe_text import Variant, recipe_text
 
 FUSED = ["FusedBatchNormV3", "FusedBatchNormV2", "FusedBatchNorm"]
 CONV_ATTRS = ("strides", "padding", "explicit_paddings", "data_format", "dilations")
@@ -59,7 +59,9 @@ def _folded(op: str, bias: bool, fused: bool, epsilon: str) -> list[dict[str, An
     # Factors must be rows of one number a channel; of others, the unfused form cannot tell which axis they mean.
     guard = "" if fused else " / (1 // rank(gamma)) / (1 // rank(beta)) / (1 // rank(mean)) / (1 // rank(variance))"
     add("new_epsilon", "Const", attrs={"dtype": "float32", "value": epsilon + guard}, fold=False)
-    factor = add("new_factor", "Mul", add("new_root", "Rsqrt", add("new_padded", "AddV2", "variance", "new_epsilon")), "gamma")
+    factor = add(
+        "new_factor", "Mul", add("new_root", "Rsqrt", add("new_padded", "AddV2", "variance", "new_epsilon")), "gamma"
+    )
     wide = factor
     if op == "DepthwiseConv2dNative":
         shape = {"dtype": "int32", "value": "=[dim(kernel, 2), dim(kernel, 3)]"}
@@ -79,11 +81,10 @@ def _folded(op: str, bias: bool, fused: bool, epsilon: str) -> list[dict[str, An
 
 def dropout_removal() -> str:
     """The text of the recipe's file."""
-    variants = []
+    variants = [_condition(scaled) for scaled in ("Mul", "RealDiv")]  # before the others, which stand inside of them
     for number in ("bare", "scaled"):
         for scaled in ("Mul", "RealDiv"):
             variants += [_dropout(form, scaled, number) for form in ("select", "cast", "floor")]
-    variants += [_condition(scaled) for scaled in ("Mul", "RealDiv")]
     description = "Dropout that was left in a graph goes: what it took is passed on, as with a rate of 0"
     return recipe_text("dropout-removal", description, variants)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import recipe_parts as parts
-from recipe_parts import ADD, BATCH_MATMUL, GELU_ERF, GELU_TANH, Nodes, dense, gelu
-from recipe_text import Variant, recipe_text
+from tools import recipe_parts as parts
+from tools.recipe_parts import ADD, BATCH_MATMUL, GELU_ERF, GELU_TANH, Nodes, dense, gelu
+from tools.recipe_text import Variant, recipe_text
 
 FLOAT = {"T": "float32"}
 
@@ -14,23 +14,26 @@ FLOAT = {"T": "float32"}
 def layer_norm() -> str:
     """The text of the recipe's file.
 
-    `_MklLayerNorm` normalizes the last axis, so the axis must be the last one. -1 always is; 1 and 2 are if x has two
-    and three dimensions, and an expression that divides by zero says no to all others.
+    `_MklLayerNorm` takes two or three dimensions and normalizes the last one. An expression that divides by zero says
+    no to everything else.
     """
     variants = []
     for form, build in (("batchnorm", parts.layer_norm), ("keras 3", parts.keras_layer_norm)):
         for axis in (-1, 1, 2):
             nodes = Nodes()
             build(nodes, "norm", "x", axis, None, FLOAT)
-            last = "" if axis < 0 else f" / ({axis} // (rank(x) - 1))"
+            last = " / (rank(x) // 2) / (3 // rank(x))" if axis < 0 else f" / ({axis} // (rank(x) - 1))"
             flat = " / (1 // rank(norm_gamma)) / (1 // rank(norm_beta))"
             attrs = {"epsilon": f"=value(norm_epsilon){last}{flat}", "T": "float32"}
             inputs = ["x", "norm_gamma", "norm_beta"]
             target = {"name": "fused", "op": "_MklLayerNorm", "inputs": inputs, "attrs": attrs}
             target["rename"] = "{scope}/fused_layer_norm"
-            comment = "" if axis < 0 else f"Only if axis {axis} is the last one: otherwise, epsilon divides by zero."
+            which = "x has two or three axes" if axis < 0 else f"axis {axis} is the last one"
+            comment = f"Only if {which}, and gamma and beta have one: otherwise, epsilon divides by zero."
             name = f"{form}, axis {axis}"
-            variants.append(Variant(name, nodes, [target], {"norm": "fused:0"}, ["Identity", "StopGradient"], comment=comment))
+            variants.append(
+                Variant(name, nodes, [target], {"norm": "fused:0"}, ["Identity", "StopGradient"], comment=comment)
+            )
     description = (
         "Layer normalization becomes one node _MklLayerNorm (float32; in TensorFlow's builds for x86 with oneDNN on)"
     )
@@ -86,7 +89,7 @@ def attention() -> str:
     comment += "not used) divides by zero. The op's kernel does not survive other masks."
     variant = Variant("scaled and masked", nodes, targets, {"context": "result:0"}, ["Identity"], comment=comment)
     description = (
-        "Attention's product, scale and mask become one node _MklFusedBatchMatMulV2; Softmax and the second product stay"
-        " (float32; TensorFlow for x86 with oneDNN on)"
+        "Attention's first product, scale and mask become one node _MklFusedBatchMatMulV2 "
+        "(float32; TensorFlow for x86 with oneDNN on)"
     )
     return recipe_text("attention", description, [variant])

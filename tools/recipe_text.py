@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from recipe_parts import Nodes
+from tools.recipe_parts import Nodes
 
 HEADER = "# Put together by tools/make_recipes.py from the pieces in tools/recipe_parts.py; change those.\n"
 

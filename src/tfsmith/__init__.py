@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         save_weights,
         summarize,
         thaw,
+        verify,
         verify_checksums,
     )
     from tfsmith.ir.function import Function
@@ -86,6 +87,7 @@ __all__ = [
     "summarize",
     "likely_inputs",
     "likely_outputs",
+    "verify",
     "verify_checksums",
     "Model",
     "Graph",
@@ -129,6 +131,7 @@ _FROM_API = (
     "summarize",
     "likely_inputs",
     "likely_outputs",
+    "verify",
     "verify_checksums",
     "Runner",
 )

@@ -52,6 +52,12 @@ class TfsmithError(Exception):
         self.remedy = remedy
         super().__init__(self._render())
 
+    def moved(self, path: str | os.PathLike[str]) -> TfsmithError:
+        """The same error, about a file under another name."""
+        self.path = os.fspath(path)
+        self.args = (self._render(),)
+        return self
+
     def _render(self) -> str:
         place = [] if self.path is None else [self.path]
         if self.offset is not None:

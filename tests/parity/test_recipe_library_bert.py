@@ -102,7 +102,9 @@ def test_in_functions(saved: tuple[Path, list[str], bytes]) -> None:
 
 def _place(text: str) -> str:
     """Where a read of Keras stands: layer_0_attention/query, of functional_1/layer_0_attention_1/query_1/Cast."""
-    words = [word for word in text.split("/") if not word.startswith(("functional", "Cast", "Add", "BiasAdd", "Reshape"))]
+    words = [
+        word for word in text.split("/") if not word.startswith(("functional", "Cast", "Add", "BiasAdd", "Reshape"))
+    ]
     return "/".join(word.removesuffix("_1") for word in words)
 
 

@@ -294,3 +294,19 @@ def test_command_list(capsys: pytest.CaptureFixture[str]) -> None:
 def test_command_wants_both(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 2
     assert "a model and a target are wanted" in capsys.readouterr().err
+
+
+def test_a_recipe_is_the_remedy_where_it_removes_the_obstacle() -> None:
+    nodes = [X, relu("a", "x", "PreventGradient"), relu("b", "a"), relu("c", "b", "Selu")]
+    remedies = {one.subject: one.remedy for one in tfsmith.check(model(nodes), "migraphx", outputs=["c"]).obstacles}
+    assert remedies["PreventGradient"] == "`tfsmith replace MODEL -r remove-no-ops -o OUT`"
+    assert "replace" not in remedies["Selu"]
+    replaced = tfsmith.replace(model(nodes), "remove-no-ops", outputs=["c"]).model
+    assert [one.subject for one in tfsmith.check(replaced, "migraphx", outputs=["c"]).obstacles] == ["Selu"]
+
+
+def test_dropout_has_a_recipe() -> None:
+    path = TF2_MODEL.parent / "training"
+    found = tfsmith.check(path, "migraphx")
+    random = [one for one in found.obstacles if one.subject == "RandomUniform"]
+    assert [one.remedy for one in random] == [f"`tfsmith replace {tfsmith.load(path).path} -r dropout-removal -o OUT`"]

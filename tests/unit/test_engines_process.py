@@ -136,6 +136,7 @@ class Fake:
     def __init__(self, name: str, *lacks: Lack) -> None:
         self.name = name
         self.version = "1"
+        self.notes = ()
         self._lacks = lacks
 
     def available(self) -> str | None:

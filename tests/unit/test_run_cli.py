@@ -35,6 +35,7 @@ class Echo:
     """An engine that answers with what it is fed."""
 
     name = version = "echo"
+    notes: tuple[str, ...] = ()
 
     def __init__(self) -> None:
         self.runs: list[dict[str, Any]] = []
@@ -192,7 +193,7 @@ def test_wrong_values(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[
     }
     for value, words in cases.items():
         assert words in refusal(capsys, model, "-i", value, "-i", "rate=1"), value
-    assert "the model wants x (float32 [?, 2]), rate (float32 [])" in refusal(capsys, model)
+    assert "the model wants rate (float32 []), x (float32 [?, 2])" in refusal(capsys, model)
     assert "the model also wants rate (float32 [])" in refusal(capsys, model, "-i", "x=random")
     assert "--input x is given twice" in refusal(capsys, model, "-i", "x=random", "-i", "x=zeros")
 

@@ -58,15 +58,20 @@ if TYPE_CHECKING:
     from tfsmith.api.patterning import save_recipe as save_recipe
     from tfsmith.api.patterning import save_replaced as save_replaced
     from tfsmith.api.patterning import select_meta_graph as select_meta_graph
+    from tfsmith.api.placing import place_if as place_if
     from tfsmith.api.running import Runner as Runner
+    from tfsmith.api.running import blocks as blocks
     from tfsmith.api.running import compile as compile
     from tfsmith.api.running import engine_lacks as engine_lacks
     from tfsmith.api.running import has_tensor as has_tensor
     from tfsmith.api.running import interface as interface
     from tfsmith.api.running import not_a_number as not_a_number
     from tfsmith.api.running import run as run
+    from tfsmith.api.tolerance import Tolerance as Tolerance
+    from tfsmith.api.tolerance import tolerance_for as tolerance_for
     from tfsmith.api.verifying import OutputCheck as OutputCheck
     from tfsmith.api.verifying import Verified as Verified
+    from tfsmith.api.verifying import join_verified as join_verified
     from tfsmith.api.verifying import verify as verify
     from tfsmith.api.weighing import compare_weights as compare_weights
     from tfsmith.api.weighing import load_bert as load_bert
@@ -136,6 +141,10 @@ __all__ = [
     "verify",
     "Verified",
     "OutputCheck",
+    "join_verified",
+    "place_if",
+    "Tolerance",
+    "tolerance_for",
     "draw_recipe",
     "replace",
     "save_replaced",
@@ -166,6 +175,7 @@ __all__ = [
     "has_tensor",
     "engine_lacks",
     "not_a_number",
+    "blocks",
     "find_input",
     "bind_feeds",
     "check_names",
@@ -241,6 +251,7 @@ _HOMES = MappingProxyType(
         ),
         "tfsmith.api.running": (
             "Runner",
+            "blocks",
             "compile",
             "engine_lacks",
             "has_tensor",
@@ -286,7 +297,9 @@ _HOMES = MappingProxyType(
             "save_replaced",
             "select_meta_graph",
         ),
-        "tfsmith.api.verifying": ("OutputCheck", "Verified", "verify"),
+        "tfsmith.api.placing": ("place_if",),
+        "tfsmith.api.tolerance": ("Tolerance", "tolerance_for"),
+        "tfsmith.api.verifying": ("OutputCheck", "Verified", "join_verified", "verify"),
         "tfsmith.api.weighing": (
             "compare_weights",
             "load_bert",

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
 
 from tfsmith.api.files import load_with
+from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import Model
-from tfsmith.passes.check_target import Checked, check_target
+from tfsmith.passes.check_target import Checked, Obstacle, check_target
 from tfsmith.passes.target import Target, find_target, target_names
 
 __all__ = ["check", "targets"]
+
+_SIMPLER = ("remove-no-ops", "dropout-removal", "fold-batch-norm")
+"""Recipes that leave fewer kinds of ops behind and change no answer of a model that is only run."""
+_COMMAND = "`tfsmith"
 
 
 def check(
@@ -34,7 +40,40 @@ def check(
         NotFoundInModelError: There is no graph, or no such output or signature.
     """
     found = find_target(target)
-    return check_target(load_with(source, None), found, outputs=outputs, signature=signature)
+    model = load_with(source, None)
+    checked = check_target(model, found, outputs=outputs, signature=signature)
+    return _with_recipes(model, checked, outputs, signature)
+
+
+def _with_recipes(model: Model, checked: Checked, outputs: Sequence[str], signature: str | None) -> Checked:
+    """The obstacles, with the recipe that removes them as the remedy, where one does: each is tried in memory."""
+    for recipe in _SIMPLER:
+        left = {one.subject for one in checked.obstacles if one.kind == "op" and not one.remedy.startswith(_COMMAND)}
+        if not left:
+            break
+        after = _after(model, recipe, checked.target, outputs, signature)
+        if after is None:
+            continue
+        gone = left - {one.subject for one in after.obstacles}
+        command = f"`tfsmith replace {model.path or 'MODEL'} -r {recipe} -o OUT`"
+        obstacles = [_remedied(one, command) if one.subject in gone else one for one in checked.obstacles]
+        checked = dataclasses.replace(checked, obstacles=tuple(obstacles))
+    return checked
+
+
+def _after(model: Model, recipe: str, target: Target, outputs: Sequence[str], signature: str | None) -> Checked | None:
+    """What is left once a recipe was applied; None where it does not fit."""
+    from tfsmith.api.patterning import replace  # most models need none of this
+
+    try:
+        replaced = replace(model, recipe, outputs=outputs)
+        return check_target(replaced.model, target, outputs=outputs, signature=signature) if replaced.matches else None
+    except TfsmithError:
+        return None
+
+
+def _remedied(one: Obstacle, command: str) -> Obstacle:
+    return dataclasses.replace(one, remedy=command) if one.kind == "op" else one
 
 
 def targets() -> list[Target]:

@@ -95,9 +95,10 @@ class Sampler:
     pairs: tuple[Pair, ...]
 
     def batches(self, wanted: Sequence[int]) -> tuple[int, ...]:
-        """The batch sizes that can be asked for: those wanted, or none to choose from where the models fix it."""
-        is_free = any((self._shape(pair).dims or (0,))[0] == -1 for pair in self.pairs if self._shape(pair).dims != ())
-        return tuple(wanted) if is_free else (1,)
+        """The batch sizes that can be asked for: those wanted, or none where the models fix it."""
+        shapes = [self._shape(pair).dims for pair in self.pairs if self._is_needed(pair)]
+        is_free = any(dims and dims[0] == -1 for dims in shapes)
+        return tuple(wanted) if is_free else ()
 
     def make(self, batch: int, generator: Any) -> dict[str, NDArray[Any]]:
         """An array for every pair of inputs, by the pair's key."""

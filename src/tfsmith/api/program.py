@@ -23,7 +23,7 @@ from tfsmith.passes.endpoints import collected, output_shape, output_type
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import check_tensor, choose_outputs, choose_signature
-from tfsmith.passes.tables import add_main_op
+from tfsmith.passes.tables import TABLE_FILLS, add_main_op
 
 __all__ = ["ModelProgram", "make_program"]
 
@@ -200,19 +200,19 @@ class ModelProgram:
 
     def flat(self, fed: frozenset[str]) -> FlatGraph:
         """One graph without variables, for a run that feeds these keys."""
-        frozen = self.frozen
+        frozen = self.filled or self.frozen
         outputs = {key: self._frozen_name(frozen, port) for key, port in self.outputs.items()}
-        return cut_graph(frozen.model.graph, {key: self.inputs[key] for key in self.inputs if key in fed}, outputs)
+        inputs = {key: self.inputs[key] for key in self.inputs if key in fed}
+        kept = [node.name for node in frozen.model.graph if node.op in TABLE_FILLS]
+        return cut_graph(frozen.model.graph, inputs, outputs, kept)
 
     def stored(self, folder: Path) -> Stored:
         """Where TensorFlow finds it: the model's own files where nobody edited them, else what is written now."""
         own = self._own_files()
         if own is not None:
             return own
-        frozen = self.frozen
-        has_tables = any("Table" in node.op for node in frozen.model.graph)
-        filled = self._with_filled_tables() if has_tables else None
-        frozen = frozen if filled is None else filled
+        filled = self.filled
+        frozen = self.frozen if filled is None else filled
         outputs = {key: self._frozen_name(frozen, port) for key, port in self.outputs.items()}
         inputs = {
             key: port.tensor for key, port in self.inputs.items() if parse_input(port.tensor).node in frozen.model.graph
@@ -242,8 +242,11 @@ class ModelProgram:
             return None
         return Stored("saved_model", model.path, *self._named(), tags=model.meta.tags)
 
-    def _with_filled_tables(self) -> Frozen | None:
-        """Frozen together with what fills the tables; None if nothing in the graph does."""
+    @cached_property
+    def filled(self) -> Frozen | None:
+        """Frozen together with what fills the tables; None if there are none, or nothing in the graph fills them."""
+        if not any("Table" in node.op for node in self.frozen.model.graph):
+            return None
         meta = self.model.meta
         graph, name = add_main_op(meta, self.model.graph)
         if name is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -21,9 +21,10 @@ from tfsmith.ir.node import parse_input
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Runner", "run", "compile", "interface", "has_tensor", "engine_lacks", "not_a_number"]
+__all__ = ["Runner", "run", "compile", "interface", "has_tensor", "blocks", "engine_lacks", "not_a_number"]
 
 AUTO = "auto"
+_BLOCK = 1 << 20
 
 
 def run(
@@ -155,6 +156,7 @@ class Runner:
         engine: The engine's name.
         version: The engine's version.
         refusals: Why engines before this one were passed over.
+        notes: What to know of how the engine computes.
     """
 
     def __init__(self, program: ModelProgram, engine: str, compiled: Compiled, refusals: tuple[str, ...] = ()) -> None:
@@ -163,6 +165,7 @@ class Runner:
         self.engine = engine
         self.version = compiled.version
         self.refusals = refusals
+        self.notes = compiled.notes
         self._compiled = compiled
 
     def __repr__(self) -> str:
@@ -198,6 +201,13 @@ class Runner:
         self.close()
 
 
+def blocks(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """The values of an array, so many at a time: it may be a mapped file that is larger than memory."""
+    flat = values.reshape(-1)
+    for start in range(0, flat.size, _BLOCK):
+        yield flat[start : start + _BLOCK]
+
+
 def not_a_number(answers: Mapping[str, NDArray[Any]]) -> list[str]:
     """What to say of answers that have values that are no numbers, or infinite."""
     import numpy
@@ -206,9 +216,11 @@ def not_a_number(answers: Mapping[str, NDArray[Any]]) -> list[str]:
     for key, values in answers.items():
         if values.dtype.kind not in "fc" and "float" not in values.dtype.name:
             continue
-        plain = values if values.dtype.kind in "fc" else values.astype(numpy.float32)
-        count = int(values.size - numpy.count_nonzero(numpy.isfinite(plain)))
+        count = nans = 0
+        for block in blocks(values):
+            plain = block if block.dtype.kind in "fc" else block.astype(numpy.float32)
+            count += int(plain.size - numpy.count_nonzero(numpy.isfinite(plain)))
+            nans += int(numpy.count_nonzero(numpy.isnan(plain)))
         if count:
-            nans = int(numpy.count_nonzero(numpy.isnan(plain)))
             notes.append(f"output {key!r}: {nans} of {values.size} values are NaN, and {count - nans} are infinite")
     return notes

@@ -19,7 +19,7 @@ from tfsmith.ir.model import Model
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["OutputCheck", "Verified", "verify"]
+__all__ = ["OutputCheck", "Verified", "join_verified", "verify"]
 
 _BATCHES = (1, 3)
 
@@ -62,7 +62,7 @@ class Verified:
         outputs: The outputs that both models have.
         engines: The engines that A and B ran on, with versions.
         samples: How many runs were compared.
-        batches: With which batch sizes.
+        batches: With which batch sizes, where the models leave them open.
         notes: What was left out, or is strange.
         parted: The first node at which they part, if that was asked for and they do.
     """
@@ -78,6 +78,14 @@ class Verified:
     def is_same(self) -> bool:
         """Whether the models agree on all outputs that both have."""
         return all(output.is_same for output in self.outputs)
+
+
+def join_verified(found: Sequence[Verified]) -> Verified:
+    """Several verdicts as one; there must be at least one."""
+    first = found[0]
+    notes = dict.fromkeys(note for one in found for note in one.notes)
+    outputs = tuple(output for one in found for output in one.outputs)
+    return replace(first, outputs=outputs, samples=sum(one.samples for one in found), notes=tuple(notes))
 
 
 def verify(
@@ -115,7 +123,7 @@ def verify(
         atol: The absolute tolerance.
         engine: "auto", "openvino" or "tensorflow", or one for each model.
         op_libraries: Shared libraries with custom ops, for TensorFlow.
-        bisect: Whether to look for the first node at which they part, if they do.
+        bisect: Whether to look for the first node at which they part, even where no output shows it.
 
     Raises:
         TfsmithError: They cannot be compared: no output in common, no shape that fits both, no engine.
@@ -141,7 +149,7 @@ def verify(
         checks, odd = _compare(run_a, run_b, paired, compared, fed, rule)
         ran = (f"{run_a.engine} {run_a.version}", f"{run_b.engine} {run_b.version}")
     found = Verified(tuple(checks), ran, len(fed), sizes, (*_left_out(paired, compared), *odd))
-    if not bisect or found.is_same:
+    if not bisect:
         return found
     parted = first_difference(Twins(first, second, paired, rule.tolerance, engines, tuple(op_libraries)), fed[0])
     return replace(found, parted=parted)
@@ -173,7 +181,7 @@ def _feeds(sampler: Sampler, batches: Sequence[int], samples: int, seed: int) ->
     import numpy
 
     generator = numpy.random.default_rng(seed)
-    for batch in batches:
+    for batch in batches or (1,):
         for _ in range(samples):
             yield sampler.make(batch, generator)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from tfsmith import api
 from tfsmith.cli.common import DONE, emit, human_bytes, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
+from tfsmith.cli.verified import add_verify_arguments, check_signatures, write_verified
 from tfsmith.errors import UnreadableFileError, UsageError
 from tfsmith.passes.interface import INIT_SIGNATURE
 
@@ -59,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tag-set", metavar="T", help="which meta graph of a SavedModel, as tags joined by commas")
     parser.add_argument("--set-tags", metavar="A,B", help="the tags that it gets")
     parser.add_argument("--link", action="store_true", help="hard-link weight files that do not change")
+    add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
 
@@ -81,20 +84,43 @@ def work(arguments: argparse.Namespace) -> int:
         signatures=edits,
         tags=_tags(arguments.set_tags) or (),
     )
-    converted = api.convert(
-        arguments.model,
-        arguments.output_path,
-        format=arguments.format,
-        options=options,
-        tags=_tags(arguments.tag_set),
-        checkpoint=arguments.checkpoint,
-        step=arguments.step,
-        shards=arguments.shards,
-        link=arguments.link,
-        force=arguments.force,
+    written: list[api.Converted] = []
+
+    def write(path: Path) -> None:
+        converted = api.convert(
+            arguments.model,
+            path,
+            format=arguments.format,
+            options=options,
+            tags=_tags(arguments.tag_set),
+            checkpoint=arguments.checkpoint,
+            step=arguments.step,
+            shards=arguments.shards,
+            link=arguments.link,
+            force=arguments.force,
+        )
+        written.append(converted)
+
+    if not arguments.verify:
+        write(Path(arguments.output_path))
+        _tell(arguments, written[-1], has_signatures=bool(edits))
+        return DONE
+    model = api.load(
+        arguments.model, tags=_tags(arguments.tag_set), checkpoint=arguments.checkpoint, step=arguments.step
     )
-    _tell(arguments, converted, has_signatures=bool(edits))
-    return DONE
+
+    def prove(path: Path) -> api.Verified:
+        if not (model.has_graph and written[-1].model.has_graph):
+            what = "only a model with a graph can be run"
+            raise UsageError(what, path=path.name, remedy="compare checkpoints with `tfsmith weights A --compare B`")
+        return check_signatures(arguments, model, api.load(written[-1].path or path), dtype=arguments.dtype)
+
+    code = write_verified(arguments, model, arguments.output_path, write, prove, force=arguments.force)
+    if code == DONE:
+        output = Path(arguments.output_path)
+        place = output.parent / (written[-1].path or output).name
+        _tell(arguments, dataclasses.replace(written[-1], path=place), has_signatures=bool(edits))
+    return code
 
 
 def _tags(text: str | None) -> tuple[str, ...] | None:

@@ -14,7 +14,7 @@ from tfsmith import api
 from tfsmith.cli.common import DONE, NO, emit, human_bytes
 from tfsmith.cli.render import print_sections
 from tfsmith.cli.show_text import sections
-from tfsmith.errors import OutputError
+from tfsmith.errors import EngineError, OutputError
 from tfsmith.ir.tensor import Tensor
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
@@ -73,7 +73,23 @@ def _tell(folder: Path, size: str) -> int:
         graph = api.load(folder / "frozen.pb")
         now = human_bytes((folder / "frozen.pb").stat().st_size)
         emit(f"  {len(trained.graph)} nodes before, {len(graph.graph)} after, {now}\n")
-    return NO if names or differ else DONE
+
+    with _step("6. tfsmith verify saved_model frozen.pb"):
+        is_same = _verified(folder)
+    return DONE if is_same and not names and not differ else NO
+
+
+def _verified(folder: Path) -> bool:
+    """Runs the model and what freezing made of it, and shows how far apart they are; the engine may be missing."""
+    try:
+        found = api.verify(folder / "saved_model", folder / "frozen.pb")
+    except EngineError as error:
+        emit(f"  not run: {error}\n")
+        return True
+    for one in found.outputs:
+        emit(f"  {one.key}: {'the same' if one.is_same else one.reason}, max abs {one.max_abs:.2g}")
+        emit(f" ({found.engines[0]})\n")
+    return found.is_same
 
 
 @contextmanager

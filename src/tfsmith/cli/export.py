@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 
 from tfsmith import api
 from tfsmith.cli.common import DONE, emit, input_shape, printable, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
+from tfsmith.cli.verified import add_verify_arguments, check_signatures, write_verified
 
 __all__ = ["add_arguments", "work"]
 
@@ -29,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all-variables", action="store_true", help="keep variables that the outputs do not need")
     parser.add_argument("--prune", action="store_true", help="drop nodes that the outputs do not need")
     parser.add_argument("--shards", type=int, default=1, metavar="N", help="split the variables into N data files")
+    add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace an existing folder")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
 
@@ -45,9 +48,18 @@ def work(arguments: argparse.Namespace) -> int:
         all_variables=arguments.all_variables,
         prune=arguments.prune,
     )
-    exported = api.export(model, arguments.output_dir, options=options, shards=arguments.shards, force=arguments.force)
-    _tell(arguments, exported)
-    return DONE
+    written: list[api.Exported] = []
+
+    def write(path: Path) -> None:
+        written.append(api.export(model, path, options=options, shards=arguments.shards, force=arguments.force))
+
+    def prove(path: Path) -> api.Verified:
+        return check_signatures(arguments, model, api.load(path))
+
+    code = write_verified(arguments, model, arguments.output_dir, write, prove, force=arguments.force)
+    if code == DONE:
+        _tell(arguments, written[-1])
+    return code
 
 
 def _tell(arguments: argparse.Namespace, exported: api.Exported) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tfsmith import api
 from tfsmith.cli.common import DONE, emit, input_shape, printable, warn
+from tfsmith.cli.verified import add_verify_arguments, check_outputs, write_verified
 from tfsmith.passes.variables import EMA_SUFFIX
 
 __all__ = ["add_arguments", "work"]
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--as", dest="format", choices=("pb", "pbtxt", "saved_model"), help="what to write (pb by default)"
     )
+    add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace an existing SavedModel folder")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
 
@@ -57,8 +59,19 @@ def work(arguments: argparse.Namespace) -> int:
         keep_init=arguments.format == "saved_model",
     )
     frozen = api.freeze_report(model, options)
-    _tell(arguments, api.save_frozen(model, frozen, arguments.output, format=arguments.format, force=arguments.force))
-    return DONE
+    written = [frozen]
+
+    def write(path: Path) -> None:
+        written.append(api.save_frozen(model, frozen, path, format=arguments.format, force=arguments.force))
+
+    def prove(path: Path) -> api.Verified:
+        names = (arguments.signature, None)
+        return check_outputs(arguments, model, api.load(path), frozen.outputs, names)
+
+    code = write_verified(arguments, model, arguments.output, write, prove, force=arguments.force, overwrite=True)
+    if code == DONE:
+        _tell(arguments, written[-1])
+    return code
 
 
 def _tell(arguments: argparse.Namespace, frozen: api.Frozen) -> None:

@@ -10,6 +10,7 @@ from tfsmith import api
 from tfsmith.cli.common import DONE, NO, emit, printable, warn
 from tfsmith.cli.matches import match_facts, match_text, miss_text
 from tfsmith.cli.models import add_match_arguments, add_model_arguments, load_recipe, open_model
+from tfsmith.cli.verified import add_verify_arguments, check_outputs, write_verified
 
 __all__ = ["add_arguments", "work"]
 
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_match_arguments(parser)
     parser.add_argument("--explain", action="store_true", help="if nothing matches: what came nearest, and why not")
     parser.add_argument("--link", action="store_true", help="hard-link the weight files of a folder")
+    add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
 
@@ -54,7 +56,20 @@ def work(arguments: argparse.Namespace) -> int:
         emit(printable(f"No match: {replaced.reason}; nothing was written") + "\n")
         emit(miss_text(replaced.nearest_miss) if arguments.explain and not replaced.skipped else "")
         return NO
-    notes = api.save_replaced(model, replaced.model, arguments.output, link=arguments.link, force=arguments.force)
+    notes: list[object] = []
+
+    def write(path: Path) -> None:
+        notes.extend(api.save_replaced(model, replaced.model, path, link=arguments.link, force=arguments.force))
+
+    def prove(path: Path) -> api.Verified:
+        # a SavedModel's graph alone has no weights beside it yet, so it is run as it is in memory
+        is_alone = model.kind == "saved_model" and path.is_file()
+        result = replaced.model if is_alone else api.load(path)
+        return check_outputs(arguments, model, result, {one: one for one in outputs})
+
+    code = write_verified(arguments, model, arguments.output, write, prove, force=arguments.force)
+    if code != DONE:
+        return code
     warn((*replaced.notes, *notes))
     if arguments.json:
         facts = {"output": str(Path(arguments.output)), **match_facts(model, replaced)}

@@ -93,6 +93,7 @@ def work(arguments: argparse.Namespace) -> int:
     ):
         because = f", because {'; '.join(runner.refusals)}" if runner.refusals else ""
         complain(f"engine: {runner.engine} {runner.version}{because}")
+        warn(runner.notes)
         answers, times = _answer(arguments, runner, feeds, Path(folder))
         warn(api.not_a_number(answers))
         if arguments.output is not None:
@@ -213,17 +214,10 @@ def _row(values: NDArray[Any]) -> tuple[str, ...]:
     if values.dtype.kind in "Oc" or not flat.size:
         return dtype, str(list(values.shape)), "", "", "", shown
     with numpy.errstate(all="ignore"):
-        facts = (
-            values.min(),
-            values.astype(numpy.float64).mean() if flat.size < 1 << 24 else values.mean(),
-            values.max(),
-        )
-    return (
-        dtype,
-        str(list(values.shape)),
-        *(_short(fact.item() if hasattr(fact, "item") else fact) for fact in facts),
-        shown,
-    )
+        parts = [(block.min(), block.max(), block.sum(dtype=numpy.float64)) for block in api.blocks(values)]
+        least, most, total = (numpy.array([part[index] for part in parts]) for index in range(3))
+        facts = (least.min(), total.sum() / flat.size, most.max())
+    return dtype, str(list(values.shape)), *(_short(fact.item()) for fact in facts), shown
 
 
 def _short(value: Any) -> str:

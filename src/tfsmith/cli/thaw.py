@@ -9,6 +9,7 @@ from pathlib import Path
 from tfsmith import api
 from tfsmith.cli.common import DONE, emit, human_count, printable, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
+from tfsmith.cli.verified import add_verify_arguments, check_outputs, check_signatures, write_verified
 from tfsmith.errors import OutputError
 
 __all__ = ["add_arguments", "work"]
@@ -42,6 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_signature_arguments(parser)
     parser.add_argument("--tag-set", metavar="T", help="which meta graph of a SavedModel, as tags joined by commas")
     parser.add_argument("--shards", type=int, default=1, metavar="N", help="split the variables into N data files")
+    add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
 
@@ -62,9 +64,20 @@ def work(arguments: argparse.Namespace) -> int:
     path = Path(arguments.output_dir)
     if arguments.format == "meta":
         path = _meta_file(path, force=arguments.force)
-    api.save(thawed.model, path, shards=arguments.shards, force=arguments.force)
-    _tell(arguments, thawed, path)
-    return DONE
+
+    def write(place: Path) -> None:
+        api.save(thawed.model, place, shards=arguments.shards, force=arguments.force)
+
+    def prove(place: Path) -> api.Verified:
+        result = api.load(place)
+        check = check_signatures if result.signatures else check_outputs
+        return check(arguments, model, result)
+
+    overwrite = arguments.format == "meta" and arguments.force
+    code = write_verified(arguments, model, path, write, prove, force=arguments.force, overwrite=overwrite)
+    if code == DONE:
+        _tell(arguments, thawed, path)
+    return code
 
 
 def _meta_file(path: Path, *, force: bool) -> Path:

@@ -99,8 +99,8 @@ def _output(text: str) -> tuple[str, str]:
     return one, other or one
 
 
-def tell(found: api.Verified) -> None:
-    """Writes what verifying found: the table to stdout, what is strange to stderr."""
+def tell(found: api.Verified, *, to_stderr: bool = False) -> None:
+    """Writes what verifying found: the table to stdout, unless that is for other data, what is strange to stderr."""
     warn(found.notes)
     ran = found.engines[0] if found.engines[0] == found.engines[1] else " against ".join(found.engines)
     sizes = f", batch sizes {', '.join(map(str, found.batches))}" if found.batches else ""
@@ -117,8 +117,13 @@ def tell(found: api.Verified) -> None:
         for one in found.outputs
     ]
     header = ("output", "dtype", "max abs", "max rel", "allowed", "verdict")
-    print_sections([Section("", rows, header)])
     verdict = "The models answer the same." if found.is_same else "The models differ."
+    if to_stderr:
+        for row in rows:
+            complain(f"output {row[0]}: {row[5]}; the largest difference is {row[2]} (allowed: {row[4]})")
+        complain(verdict)
+        return
+    print_sections([Section("", rows, header)])
     emit(f"{verdict}\n")
     if found.parted is not None:
         place = f"{found.parted.node} ({found.parted.op}), behind {found.parted.checked} nodes that agree"

@@ -12,13 +12,14 @@ from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 __all__ = ["cut_graph"]
 
 
-def cut_graph(graph: Graph, fed: Mapping[str, Port], outputs: Mapping[str, str]) -> FlatGraph:
+def cut_graph(graph: Graph, fed: Mapping[str, Port], outputs: Mapping[str, str], kept: Iterable[str] = ()) -> FlatGraph:
     """The part of a graph between what is fed and the outputs. Linear; no value is read.
 
     Args:
         graph: A graph without variables.
         fed: What is fed, by key.
         outputs: The tensors that are wanted, by key.
+        kept: Nodes that stay with what they need, though no output needs them: those that fill tables.
     """
     added: list[Node] = []
     moved: dict[Endpoint, str] = {}
@@ -41,7 +42,7 @@ def cut_graph(graph: Graph, fed: Mapping[str, Port], outputs: Mapping[str, str])
                   if node.op == "PlaceholderWithDefault" else node for node in nodes)  # fmt: skip
     cut = graph.replace(nodes=(*nodes, *added))
     wanted = {key: _moved(parse_input(name), moved) for key, name in outputs.items()}
-    needed = cut.ancestors(dict.fromkeys(parse_input(name).node for name in wanted.values()))
+    needed = cut.ancestors(dict.fromkeys([*(parse_input(name).node for name in wanted.values()), *kept]))
     return FlatGraph(
         cut.replace(nodes=tuple(node for node in cut if node.name in needed)),
         {key: name for key, name in inputs.items() if parse_input(name).node in needed},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, 
 from tfsmith.errors import EngineError
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
+from tfsmith.ir.node import parse_input
+from tfsmith.ir.shape import Shape
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,8 +30,8 @@ _FAILED = re.compile(
     r"^-- (\S+) with a message:\n(.*?)(?=^-- \S+ with a message:|^Summary:|\Z)", re.MULTILINE | re.DOTALL
 )
 _NOISE = re.compile(r"^(Exception from \S+|Check '.*' failed at \S+|FrontEnd API failed with \w+|At:)[:.]?$")
-_TABLES = ("HashTable", "LookupTable", "MutableHashTable", "InitializeTable")
 _MOST_TEXT = 400
+_NO_OP = "OpenVINO has no such op"
 
 
 class OpenVino:
@@ -65,26 +68,38 @@ class OpenVino:
 
 
 class OpenVinoProgram:
-    """A compiled program. Which optional inputs are fed decides what the graph is, so each such choice is compiled."""
+    """A compiled program.
+
+    Which optional inputs are fed decides what the graph is, and OpenVINO must know the rank of every input. So each
+    such choice is compiled by itself, when it is met for the first time.
+    """
 
     def __init__(self, program: Program, options: Options) -> None:
         import openvino
 
         self.version = str(openvino.__version__).partition("-")[0]
+        self.notes = _notes(program)
         self._program = program
         self._settings = {**_SETTINGS, **options.settings}
         self._core = openvino.Core()
-        self._ready: dict[frozenset[str], _Request] = {}
-        self._request(_usual(program))
+        self._ready: dict[tuple[frozenset[str], frozenset[tuple[str, int]]], _Request] = {}
+        fed = _usual(program)
+        if any(program.inputs[key].shape.dims is None for key in fed):
+            _check_ops(program, fed)
+        else:
+            self._request(fed, {})
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Runs once. The arrays are not copied where OpenVINO can use them as they are."""
-        return self._request(frozenset(feeds)).run(feeds)
+        inputs = self._program.inputs
+        ranks = {key: values.ndim for key, values in feeds.items() if inputs[key].shape.dims is None}
+        return self._request(frozenset(feeds), ranks).run(feeds)
 
-    def _request(self, fed: frozenset[str]) -> _Request:
-        if fed not in self._ready:
-            self._ready[fed] = _Request(_Converted(self._program, fed), self._core, self._settings)
-        return self._ready[fed]
+    def _request(self, fed: frozenset[str], ranks: Mapping[str, int]) -> _Request:
+        key = (fed, frozenset(ranks.items()))
+        if key not in self._ready:
+            self._ready[key] = _Request(_Converted(self._program, fed, ranks), self._core, self._settings)
+        return self._ready[key]
 
     def close(self) -> None:
         """Lets go of the compiled models and of the weights."""
@@ -99,18 +114,34 @@ class OpenVinoProgram:
         self.close()
 
 
+def _notes(program: Program) -> tuple[str, ...]:
+    ports = (*program.inputs.values(), *program.outputs.values())
+    if any(port.dtype is not None and port.dtype.base.name == "float64" for port in ports):
+        return ("OpenVINO computes float64 as float32; for all digits take TensorFlow (--engine tensorflow)",)
+    return ()
+
+
 def _usual(program: Program) -> frozenset[str]:
     return frozenset(key for key, port in program.inputs.items() if port.required)
+
+
+def _check_ops(program: Program, fed: frozenset[str]) -> None:
+    """Tells what OpenVINO lacks before anything runs, where it cannot be compiled yet."""
+    try:
+        _Converted(program, fed)
+    except LackError as error:
+        if any(lack.reason == _NO_OP for lack in error.lacks):  # others may be for want of a rank
+            raise
 
 
 class _Converted:
     """An OpenVINO model made of a program, and what it needs to live."""
 
-    def __init__(self, program: Program, fed: frozenset[str]) -> None:
+    def __init__(self, program: Program, fed: frozenset[str], ranks: Mapping[str, int] = MappingProxyType({})) -> None:
         from openvino.frontend import FrontEndManager
 
         self.program = program
-        self.flat = program.flat(fed)
+        self.flat = _ranked(program.flat(fed), ranks)
         outputs = list(self.flat.outputs.values())
         self.handover = Handover(self.flat.graph, outputs)
         frontend = FrontEndManager().load_by_framework("tf")
@@ -123,6 +154,15 @@ class _Converted:
         if len(self.model.outputs) != len(outputs):
             what = f"OpenVINO made {len(self.model.outputs)} outputs of {len(outputs)}"
             raise EngineError(what, path=program.path, remedy=_OTHER)
+
+
+def _ranked(flat: FlatGraph, ranks: Mapping[str, int]) -> FlatGraph:
+    """The graph with inputs of these ranks."""
+    if not ranks:
+        return flat
+    found = {parse_input(flat.inputs[key]).node: rank for key, rank in ranks.items() if key in flat.inputs}
+    changes = {name: flat.graph[name].replace(attrs={"shape": Shape((-1,) * rank)}) for name, rank in found.items()}
+    return replace(flat, graph=flat.graph.map_nodes(changes))
 
 
 class _Request:
@@ -149,7 +189,9 @@ class _Request:
             )
         except Exception as error:
             what = f"OpenVINO failed: {one_line(str(error))}"
-            raise EngineError(what, path=self._path, remedy="check the shapes of the inputs") from error
+            is_memory = isinstance(error, MemoryError) or "allocate" in str(error)
+            remedy = "run the batch in chunks (--chunk N)" if is_memory else "check the shapes of the inputs"
+            raise EngineError(what, path=self._path, remedy=remedy) from error
         kinds = [output.element_type.get_type_name() for output in self._compiled.outputs]
         return {key: _taken(results[index], port, kinds[index]) for index, (key, port) in enumerate(self._outputs)}
 
@@ -195,14 +237,13 @@ def _lacks(flat: FlatGraph, text: str, frontend: Any) -> Iterator[Lack]:
     nodes = _nodes_by_op(flat.graph)
     missing = [op.strip() for found in _NO_RULE.findall(text) for op in found.split(",") if op.strip()]
     for op in missing:
-        yield Lack(op, tuple(nodes.get(op, ())), "OpenVINO has no such op")
+        yield Lack(op, tuple(nodes.get(op, ())), _NO_OP)
     failed = {op: reason for op, reason in _FAILED.findall(text) if op not in missing}
     left = _unconverted(flat, frontend) if failed else set()
     for op, reason in failed.items():
         there = nodes.get(op, [])
         named = [name for name in there if name in left] or there
-        told = "OpenVINO cannot fill tables" if op.startswith(_TABLES) else f"OpenVINO says: {one_line(reason)}"
-        yield Lack(op, tuple(named), told)
+        yield Lack(op, tuple(named), f"OpenVINO says: {one_line(reason)}")
 
 
 def _nodes_by_op(graph: Graph) -> dict[str, list[str]]:

@@ -155,6 +155,11 @@ class Compiled(Protocol):
         """The version of the engine."""
         ...
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of how it computes."""
+        ...
+
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Runs once: arrays by input key to arrays by output key.
 

@@ -76,6 +76,8 @@ class TensorFlow:
 class TensorFlowProgram:
     """A program that is loaded in TensorFlow's process."""
 
+    notes: tuple[str, ...] = ()
+
     def __init__(self, program: Program, options: Options) -> None:
         self._path = program.path
         self._folder = tempfile.TemporaryDirectory(prefix="tfsmith-")

@@ -12,9 +12,9 @@ from tfsmith.ir.tensor import StringTensor
 from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.saver_ops import free_scope
 
-__all__ = ["AssetFile", "add_main_op", "find_assets"]
+__all__ = ["TABLE_FILLS", "AssetFile", "add_main_op", "find_assets"]
 
-_FILLS = frozenset(
+TABLE_FILLS = frozenset(
     {"InitializeTable", "InitializeTableV2", "InitializeTableFromTextFile", "InitializeTableFromTextFileV2"}
     | {"LookupTableImport", "LookupTableImportV2"}
 )
@@ -43,7 +43,7 @@ def add_main_op(meta: MetaGraph, graph: Graph) -> tuple[Graph, str | None]:
         return graph, there[0]
     collected = meta.collections.get("table_initializer")
     names = there or [parse_input(name).node for name in (collected.values if collected is not None else ())]
-    names = [name for name in names if name in graph] or [node.name for node in graph if node.op in _FILLS]
+    names = [name for name in names if name in graph] or [node.name for node in graph if node.op in TABLE_FILLS]
     if not names:
         return graph, None
     name = free_scope(graph, "init_all_tables")

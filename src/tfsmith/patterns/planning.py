@@ -14,6 +14,7 @@ from tfsmith.ir.match import Match
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Recipe
 from tfsmith.patterns.build import Built, Draft, Source, build
+from tfsmith.patterns.enclosed import enclosed_users
 from tfsmith.patterns.facts import match_nodes
 from tfsmith.patterns.knowledge import Knowledge
 from tfsmith.patterns.users import Outside, Sharing, Taken, examine, is_source
@@ -101,6 +102,7 @@ def plan_match(
     if lost is not None:
         users = tuple(f"{new} (new)" for new in dict.fromkeys(taken[lost].values()))
         return Skipped(match, f"node {lost!r}, which uses it, is also used by {users[0]}", users)
+    _let_go(body, outside, nodes, built, sharing, gone, taken)
     refusal = _refusal(match, body, outside, nodes, sharing, keep_shared)
     if refusal is not None:
         return refusal
@@ -113,6 +115,24 @@ def plan_match(
     except UnsupportedError as error:
         return Skipped(match, error.what)
     return Planned(match, nodes, kept, sharing, drafts, keepers, built.outputs)
+
+
+def _let_go(
+    body: Body, outside: Outside, nodes: Set[str], built: Built, sharing: Sharing, gone: Set[str], taken: Taken
+) -> None:
+    """Users of inner values that only serve the match itself do not count, and go with it."""
+    costly = [name for name in sharing.shared if not _lies_ready(body, body[name], nodes)]
+    is_live = any(output.node in outside.live for output in built.outputs)  # else, everybody counts
+    if not costly or built.kept or not is_live:
+        return
+    sources = [source for draft in built.drafts for source in (*draft.inputs, *draft.waits_for)]
+    needed = {source.endpoint.node for source in (*sources, *built.outputs.values()) if source.kind != "new"}
+    needed |= {control for draft in built.drafts for control in draft.controls}
+    enclosed = enclosed_users(body, outside, nodes, costly, built.outputs.keys(), needed, gone, taken)
+    if enclosed is not None:
+        sharing.doomed |= enclosed
+        for name in costly:
+            del sharing.shared[name]
 
 
 def _refusal(
