@@ -12,7 +12,7 @@ from tfsmith.ir.model import Model
 
 __all__ = ["Proof", "add_verify_arguments", "check_outputs", "write_verified"]
 
-Proof = Callable[[Path], api.Verified]
+Proof = Callable[[Path], "api.Verified"]
 """Looks at what was written, and compares it with the original."""
 
 

@@ -47,8 +47,9 @@ def colocated(node: Node) -> list[str]:
     base = node.base
     if "_class" not in node.edits and base is not None and len(base) <= _SMALL and _PLACE not in base.tobytes():
         return []  # few nodes have such a wish, and to look into the attributes of all takes much longer
-    found = node.get("_class")
-    names = [name for name in (found if isinstance(found, tuple) else ()) if isinstance(name, bytes)]
+    found = node.peek("_class")
+    listed = found.value if found is not None and isinstance(found.value, tuple) else ()
+    names = [name for name in listed if isinstance(name, bytes)]
     return [name.decode("utf-8", "replace")[5:] for name in names if name.startswith(_PLACE)]
 
 

@@ -80,6 +80,7 @@ def align(index: BodyIndex, first: str, second: str, barriers: Collection[str] =
         What they have in common; None if they are no two blocks of a chain.
     """
     found = Alignment()
+    early_nodes: set[str] = set()
     todo = [(second, first)]
     while todo:
         late, early = todo.pop()
@@ -88,26 +89,25 @@ def align(index: BodyIndex, first: str, second: str, barriers: Collection[str] =
         if late in found.nodes:
             continue
         found.nodes[late] = early
+        if index.data(late):  # constants may be in both
+            early_nodes.add(early)
+            if late in early_nodes or early in found.nodes:
+                return None  # this way leads past the block before
         if len(found.nodes) > _MOST_NODES:
             return None
         found.attrs[late] = _common_attrs(index, late, early)
         if _is_constant(index, late):
             found.constants.add(late)
         taken: list[Endpoint | Entry] = []
-        for at, (new, old) in enumerate(_pairs(index, late, early)):
+        for new, old in zip(index.data(late), index.data(early), strict=True):
             entry = _entry(index, first, new, old, barriers)
             if entry is not None:
                 taken.append(found.entries.setdefault((old, new), entry))
             else:
                 taken.append(new)
                 todo.append((new.node, old.node))
-            del at
         found.inputs[late] = taken
     return found if _is_chain(index, found) else None
-
-
-def _pairs(index: BodyIndex, late: str, early: str) -> list[tuple[Endpoint, Endpoint]]:
-    return list(zip(index.data(late), index.data(early), strict=True))
 
 
 def _entry(index: BodyIndex, first: str, new: Endpoint, old: Endpoint, barriers: Collection[str]) -> Entry | None:
@@ -180,12 +180,10 @@ def _common_attrs(index: BodyIndex, late: str, early: str) -> dict[str, Attr]:
 
 
 def _is_chain(index: BodyIndex, found: Alignment) -> bool:
-    """Whether the earlier block feeds the later one by one tensor, and they have no node in common."""
+    """Whether the earlier block feeds the later one by one tensor, and constants are equal."""
     carried = {entry.first for entry in found.of_kind("carry")}
-    late = {name for name in found.nodes if name not in found.constants}
-    early = {found.nodes[name] for name in late}
     constants_fit = all(
         found.nodes[name] == name or _is_same_constant(index.nodes[name], index.nodes[found.nodes[name]])
         for name in found.constants
     )
-    return len(carried) == 1 and not late & early and constants_fit and len(late) > 1
+    return len(carried) == 1 and constants_fit and len(found.nodes) - len(found.constants) > 1

@@ -8,13 +8,14 @@ the one counts that covers the most nodes when it is searched for.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.body import Body
 from tfsmith.ir.commutative import is_commutative
+from tfsmith.ir.function import Function
 from tfsmith.ir.match import Match
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
@@ -30,10 +31,11 @@ from tfsmith.patterns.users import outside_of_function, outside_of_graph
 
 __all__ = ["DraftOptions", "Drafted", "DraftedInput", "draft"]
 
-_ROUNDS = 12
-"""How deep down two nodes must look the same to be tried."""
+_DEPTHS = (3, 6, 10)
+"""How deep down two nodes must look the same to be tried. The way to the layer before may be short."""
 _TRIED = 6
 """How many nodes that look the same are tried as the one before the last."""
+_ENOUGH = 0.9
 _SEARCHED = 8
 """How many of the best blocks are searched for."""
 _OP = re.compile(r"[A-Z_][A-Za-z0-9_>]*")
@@ -109,15 +111,18 @@ def draft(model: Model, options: DraftOptions | None = None) -> Drafted:
     if not _OP.fullmatch(options.op):
         raise UsageError(f"{options.op!r} is no name for an op", remedy="write one such as MyEncoder")
     _check_names(model, [*options.seeds, *options.barriers])
-    best: _Block | None = None
-    for name, body, live in _bodies(model):
-        for block in _blocks(name, body, live, options):
-            if best is None or block.score > best.score:
-                best = block
-    if best is None:
+    blocks = [
+        block
+        for name, body, live in _bodies(model)
+        for block in _blocks(name, body, live, options, _captured(model, body))
+    ]
+    if not blocks:
         remedy = "give --seeds and --barriers, or a --scope; `tfsmith extract` cuts out a block that stands alone"
         raise NotFoundInModelError("no block of this model repeats", path=model.path, remedy=remedy)
-    return best.drafted(model, options)
+    most = max(block.covered for block in blocks)
+    # Two layers may count as one block, too; the smallest block that covers about as much is meant.
+    best = max((block for block in blocks if block.covered >= _ENOUGH * most), key=lambda block: block.rank)
+    return best.drafted(model)
 
 
 def _check_names(model: Model, names: Sequence[str]) -> None:
@@ -147,32 +152,53 @@ class _Block:
     match: Match
 
     @property
-    def score(self) -> tuple[int, int]:
-        """How much of the model it covers; of equals, the one into which less enters."""
-        return len(self.match.units) * len(self.alignment.nodes), -len(self.inputs)
+    def covered(self) -> int:
+        """How much of the model it covers."""
+        return len(self.match.units) * len(self.alignment.nodes)
 
-    def drafted(self, model: Model, options: DraftOptions) -> Drafted:
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """Many blocks are better than few; then much covered, then little that enters."""
+        return len(self.match.units), self.covered, -len(self.inputs)
+
+    def drafted(self, model: Model) -> Drafted:
         knowledge = Knowledge(model.graph, model.meta.objects)
-        target = self.recipe.variants[0].targets[0]
         found = []
         for name, entry, rule in self.inputs:
             used = entry.kind in ("carry", "shared", "weight")
             found.append(DraftedInput(name, entry.kind, rule, knowledge.shape(self.body, entry.second), used))
-        del target
         return Drafted(self.recipe, self.name, len(self.match.units), len(self.alignment.nodes), tuple(found))
 
 
-def _blocks(name: str | None, body: Body, live: Collection[str], options: DraftOptions) -> Iterator[_Block]:
+def _captured(model: Model, body: Body) -> dict[str, str]:
+    """The names of the variables that a function captures, by argument, as Python's objects know them."""
+    objects = model.meta.objects
+    if objects is None or not isinstance(body, Function):
+        return {}
+    bound = objects.concrete_functions.get(body.name, {}).get("bound_inputs", ())
+    args = body.args[len(body.args) - len(bound) :] if len(bound) <= len(body.args) else ()
+    found: dict[str, str] = {}
+    for arg, number in zip(args, bound, strict=False):
+        if isinstance(number, int) and 0 <= number < len(objects.nodes):
+            saved = objects.nodes[number]
+            name = saved.details.get("name") if saved.kind == "variable" else None
+            found |= {arg: name} if isinstance(name, str) and name else {}
+    return found if len(set(found.values())) == len(found) else {}  # Keras may call all of them "kernel"
+
+
+def _blocks(
+    name: str | None, body: Body, live: Collection[str], options: DraftOptions, variables: Mapping[str, str]
+) -> Iterator[_Block]:
     """The most promising blocks of a body, searched for."""
     index = BodyIndex(body)
-    found: list[tuple[int, str, Alignment]] = []
-    for first, second, count in _pairs(index, live, options):
+    found: list[tuple[float, str, Alignment]] = []
+    for (first, second), count in _pairs(index, live, options).items():
         alignment = align(index, first, second, options.barriers)
         if alignment is not None:
             found.append((len(alignment.nodes) * count, second, alignment))
     found.sort(key=lambda item: -item[0])
     for _, seed, alignment in found[:_SEARCHED]:
-        recipe, inputs = _Writer(index, alignment, seed, options).write()
+        recipe, inputs = _Writer(index, alignment, seed, options, variables).write()
         try:
             matches = Matcher(recipe).find(body, name=name).matches
         except TfsmithError:  # too many steps, or a query that cannot be
@@ -182,49 +208,66 @@ def _blocks(name: str | None, body: Body, live: Collection[str], options: DraftO
                 yield _Block(body, name, alignment, recipe, inputs, match)
 
 
-def _pairs(index: BodyIndex, live: Collection[str], options: DraftOptions) -> Iterator[tuple[str, str, int]]:
-    """Pairs of nodes that look the same, of which the second stands later, with the number of their likes."""
-    order = [node for node in index.body.topological_order() if node.name in live and index.data(node.name)]
-    labels = _labels(index)
-    alike: dict[int, list[str]] = {}
-    for node in order:
-        alike.setdefault(labels[node.name], []).append(node.name)
-    for names in alike.values():
-        last = [name for name in names if name in options.seeds] if options.seeds else names[-1:]
-        for second in last:
-            if options.scope is not None and not fnmatchcase(second, options.scope):
-                continue
-            before = names[: names.index(second)]
-            for first in reversed(before[-_TRIED:]):
-                yield first, second, len(names)
+def _pairs(index: BodyIndex, live: Collection[str], options: DraftOptions) -> dict[tuple[str, str], float]:
+    """Pairs of nodes that look the same, of which the second stands later; for each, how many there may be."""
+    order = [node.name for node in index.body.topological_order() if node.name in live and index.data(node.name)]
+    found: dict[tuple[str, str], float] = {}
+    for labels in _labels(index):
+        alike: dict[int, list[str]] = {}
+        for name in order:
+            alike.setdefault(labels[name], []).append(name)
+        for names in alike.values():
+            last = [name for name in names if name in options.seeds] if options.seeds else names[-1:]
+            for second in last:
+                if options.scope is not None and not fnmatchcase(second, options.scope):
+                    continue
+                before = names[: names.index(second)][-_TRIED:]
+                for distance, first in enumerate(reversed(before), 1):
+                    found.setdefault((first, second), len(names) / distance)
+    return found
 
 
-def _labels(index: BodyIndex) -> dict[str, int]:
+def _labels(index: BodyIndex) -> Iterator[dict[str, int]]:
     """For each node, a number that is the same for all that look the same down to some depth."""
-    labels = {name: hash(node.op) for name, node in index.nodes.items()}
-    ops = dict(labels)
-    for _ in range(_ROUNDS):
+    ops = {name: hash(node.op) for name, node in index.nodes.items()}
+    labels = dict(ops)
+    for depth in range(1, max(_DEPTHS) + 1):
         labels = {
             name: hash((op, *[(labels.get(end.node, 0), end.output) for end in index.data(name)]))
             for name, op in ops.items()
         }
-    return labels
+        if depth in _DEPTHS:
+            yield labels
 
 
 class _Writer:
     """Makes a recipe of two blocks that lie on top of each other."""
 
-    def __init__(self, index: BodyIndex, alignment: Alignment, seed: str, options: DraftOptions) -> None:
+    def __init__(
+        self, index: BodyIndex, alignment: Alignment, seed: str, options: DraftOptions, variables: Mapping[str, str]
+    ) -> None:
         self._index = index
         self._alignment = alignment
         self._seed = seed
         self._options = options
+        self._variables = variables
         self._taken: set[str] = set()
-        self._names = {late: self._name(early, late) for late, early in alignment.nodes.items()}
         self._inputs: dict[tuple[Endpoint, Endpoint], tuple[str, Entry, str]] = {}
-        for key, entry in alignment.entries.items():
+        for key, entry in self._ordered():
             rule = self._rule(entry)
             self._inputs[key] = (self._entry_name(entry, rule), entry, rule)
+        self._names = {late: self._name(early, late) for late, early in alignment.nodes.items()}
+
+    def _ordered(self) -> list[tuple[tuple[Endpoint, Endpoint], Entry]]:
+        """What enters: what the block before gives, what all share, and weights in the order of the file."""
+        places = {node.name: at for at, node in enumerate(self._index.body.nodes)}
+        first: dict[Entry, int] = {}
+        for name, taken in self._alignment.inputs.items():
+            for entry in taken:
+                if isinstance(entry, Entry):
+                    first[entry] = min(places[name], first.get(entry, len(places)))
+        entries = self._alignment.entries.items()
+        return sorted(entries, key=lambda item: (_KINDS.index(item[1].kind), first[item[1]]))
 
     def _fresh(self, name: str) -> str:
         found, number = name, 1
@@ -249,6 +292,8 @@ class _Writer:
             data = self._index.data(name) if node is not None else ()
             if node is None or node.op not in ("Identity", "ReadVariableOp") or not data:
                 break
+            if data[0].node in self._variables:
+                return self._variables[data[0].node]
             below = self._index.nodes.get(data[0].node)
             if below is None or below.op not in ("Const", "VariableV2", "VarHandleOp", "Identity", "ReadVariableOp"):
                 break
@@ -269,7 +314,7 @@ class _Writer:
         by_kind = {kind: [name for name, entry, _ in inputs if entry.kind == kind] for kind in _KINDS}
         output = Endpoint(self._names[self._seed], 0)
         query = Query(nodes, tuple(name for name, _, _ in inputs), (output,))
-        repeat = Repeat({name: output for name in by_kind["carry"]}, tuple(by_kind["shared"]))
+        repeat = Repeat(dict.fromkeys(by_kind["carry"], output), tuple(by_kind["shared"]))
         target = self._target(by_kind)
         variant = Variant("drafted", query, (target,), {output: Endpoint(target.name, 0)}, repeat)
         what = f"a block of {len(nodes)} nodes that repeats becomes one {self._options.op}"
@@ -278,10 +323,9 @@ class _Writer:
     def _target(self, by_kind: dict[str, list[str]]) -> TargetNode:
         weights = ", ".join(by_kind["weight"])
         inputs = [*by_kind["carry"], *by_kind["shared"], *([f"each({weights})"] if weights else [])]
-        quoted = ", ".join(f'"{name}"' for name in by_kind["weight"])
         attrs = {"T": Expression(f'dtype("{by_kind["carry"][0]}")'), "Units": Expression("units()")}
         if weights:
-            attrs["NumWeights"] = Expression(f"count({quoted})")
+            attrs["NumWeights"] = Expression(f"units() * {len(by_kind['weight'])}")
         name = self._fresh("fused")
         return TargetNode(name, self._options.op, tuple(inputs), attrs, output_args=("output",))
 

@@ -7,8 +7,7 @@ import re
 __all__ = ["local_name", "rule_of"]
 
 _NUMBER = re.compile(r"([0-9]+)")
-_READ = re.compile(r"(/Read)?/(ReadVariableOp(_\d+)?|read)$|/(Cast|Reshape|Add|add|mul|MatMul|BiasAdd)(_\d+)?/ReadVariableOp$")
-_COPY = re.compile(r"_\d+$")
+_READ = re.compile(r"/(Read/ReadVariableOp|ReadVariableOp(_\d+)?|read)$")
 
 
 def rule_of(first: str, second: str) -> str | None:
@@ -41,5 +40,5 @@ def local_name(rule: str | None, op: str) -> str:
     scope, slash, name = rest.partition("/")
     if slash and not scope:
         return name
-    stem = before.rpartition("/")[2].strip("_.")
-    return "/".join(part for part in (f"{stem}{scope}".strip("_."), name) if part) or op.lower()
+    stem = before.rpartition("/")[2]
+    return "/".join(part for part in (scope.strip("_.") or stem.strip("_."), name) if part) or op.lower()
