@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import checkpoint, export, freeze, scaling, show, text, weights
+from benchmarks import checkpoint, export, freeze, patterns, run, scaling, show, text, weights
 from benchmarks.models import Models
 from benchmarks.report import Row, table, to_json
 from benchmarks.setup import Setup
@@ -21,6 +21,8 @@ _TOPICS: dict[str, Callable[[Setup], list[Row]]] = {
     "freeze": freeze.rows,
     "export": export.rows,
     "weights": weights.rows,
+    "patterns": patterns.rows,
+    "run": run.rows,
 }
 
 

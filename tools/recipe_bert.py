@@ -26,7 +26,7 @@ def bert_encoder() -> str:
     variants += [_tf1(form, "shared") for form in ("tf.nn tanh", "tanh", "tf.nn erfc")]
     variants += [_einsum(form) for form in ("tf.nn tanh", "tanh", "tf.nn erf", "tf.nn erfc")]
     variants += [_keras(form, fast) for fast in (False, True) for form in ("tf.nn tanh", "tf.nn erfc")]
-    description = "A BERT encoder of any depth becomes one node Bert (inputs embedded, input_mask, 16 weights a layer; a custom op)"
+    description = "A BERT encoder of any depth becomes one node Bert (a custom op; it takes 16 weights for each layer)"
     return recipe_text("bert-encoder", description, variants)
 
 

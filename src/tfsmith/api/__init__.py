@@ -20,6 +20,11 @@ if TYPE_CHECKING:
     from tfsmith.api.comparing import Difference as Difference
     from tfsmith.api.comparing import diff as diff
     from tfsmith.api.converting import convert as convert
+    from tfsmith.api.drafting import Drafted as Drafted
+    from tfsmith.api.drafting import DraftedInput as DraftedInput
+    from tfsmith.api.drafting import draft_recipe as draft_recipe
+    from tfsmith.api.drafting import draft_text as draft_text
+    from tfsmith.api.drafting import save_draft as save_draft
     from tfsmith.api.drawing import draw_recipe as draw_recipe
     from tfsmith.api.exporting import export as export
     from tfsmith.api.exporting import thaw as thaw
@@ -138,6 +143,11 @@ __all__ = [
     "load_recipe",
     "save_recipe",
     "list_recipes",
+    "Drafted",
+    "DraftedInput",
+    "draft_recipe",
+    "draft_text",
+    "save_draft",
     "verify",
     "Verified",
     "OutputCheck",
@@ -282,6 +292,7 @@ _HOMES = MappingProxyType(
             "saved_model_text",
             "show_facts",
         ),
+        "tfsmith.api.drafting": ("Drafted", "DraftedInput", "draft_recipe", "draft_text", "save_draft"),
         "tfsmith.api.patterning": (
             "configure",
             "extract",

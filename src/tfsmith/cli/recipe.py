@@ -11,6 +11,7 @@ __all__ = ["ACTIONS", "add_arguments", "work"]
 ACTIONS = MappingProxyType(
     {
         "make": "a pattern and a node become a recipe",
+        "draft": "the block that a model repeats, such as the layer of an encoder, becomes a recipe",
         "check": "where a recipe fits a model, and what would change; nothing is written",
         "draw": "what it looks for, what takes its place, and how each input is remapped, as a picture",
         "list": "the recipes that come with tfsmith",

@@ -7,7 +7,7 @@ where the second takes the output of the first, a layer feeds the next.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -17,7 +17,7 @@ from tfsmith.ir.tensor import OpaqueTensor, Tensor
 from tfsmith.patterns.body_index import BodyIndex
 from tfsmith.patterns.fitting import is_same_attr
 
-__all__ = ["Alignment", "Entry", "align", "reads_weight", "small_constant"]
+__all__ = ["Alignment", "Entry", "align", "common_attrs", "reads_weight", "small_constant"]
 
 _MOST_VALUES = 16
 """A constant with more values is a weight."""
@@ -52,14 +52,12 @@ class Alignment:
         nodes: For each node of the later block, that of the earlier one.
         entries: What enters, by the pair of tensors.
         inputs: For each node of the later block, what it takes: an inner tensor, or an entry.
-        attrs: For each node of the later block, the attributes that both have.
         constants: Nodes that are constants with the same small value in both.
     """
 
     nodes: dict[str, str] = field(default_factory=dict)
     entries: dict[tuple[Endpoint, Endpoint], Entry] = field(default_factory=dict)
     inputs: dict[str, list[Endpoint | Entry]] = field(default_factory=dict)
-    attrs: dict[str, Mapping[str, Attr]] = field(default_factory=dict)
     constants: set[str] = field(default_factory=set)
 
     def of_kind(self, kind: Kind) -> list[Entry]:
@@ -95,7 +93,6 @@ def align(index: BodyIndex, first: str, second: str, barriers: Collection[str] =
                 return None  # this way leads past the block before
         if len(found.nodes) > _MOST_NODES:
             return None
-        found.attrs[late] = _common_attrs(index, late, early)
         if _is_constant(index, late):
             found.constants.add(late)
         taken: list[Endpoint | Entry] = []
@@ -164,7 +161,7 @@ def _is_constant(index: BodyIndex, name: str) -> bool:
     return index.nodes[name].op == "Const"
 
 
-def _common_attrs(index: BodyIndex, late: str, early: str) -> dict[str, Attr]:
+def common_attrs(index: BodyIndex, late: str, early: str) -> dict[str, Attr]:
     """The attributes that the op's definition declares and that both have alike."""
     one, other = index.nodes[late], index.nodes[early]
     op = index.body.op_def(one.op)

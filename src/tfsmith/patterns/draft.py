@@ -22,7 +22,7 @@ from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import ConstantQuery, Expression, NodeQuery, Query, Recipe, Repeat, TargetNode, Variant
 from tfsmith.ir.shape import Shape
-from tfsmith.patterns.align import Alignment, Entry, align, small_constant
+from tfsmith.patterns.align import Alignment, Entry, align, common_attrs, small_constant
 from tfsmith.patterns.body_index import BodyIndex
 from tfsmith.patterns.draft_names import local_name, rule_of
 from tfsmith.patterns.knowledge import Knowledge
@@ -339,9 +339,8 @@ class _Writer:
                 taken.append(Endpoint(self._names[one.node], one.output))
         commutes = len(taken) > 1 and is_commutative(node.op, node.attrs.get("T"))
         constant = self._constant(late) if late in self._alignment.constants else None
-        return NodeQuery(
-            self._names[late], (node.op,), tuple(taken), self._alignment.attrs[late], constant, bool(commutes)
-        )
+        attrs = common_attrs(self._index, late, self._alignment.nodes[late])
+        return NodeQuery(self._names[late], (node.op,), tuple(taken), attrs, constant, commutes)
 
     def _constant(self, name: str) -> ConstantQuery | None:
         tensor = small_constant(self._index.nodes[name])

@@ -1,0 +1,150 @@
+"""`recipe draft`: the block that a model repeats, found without being told where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import tfsmith
+from tfsmith import api
+from tfsmith.cli.main import main
+from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.formats.recipe_toml import parse_recipe_toml
+from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.part import Part
+from tfsmith.patterns.draft_names import local_name, rule_of
+from tfsmith.testing.bert_config import BertConfig
+from tfsmith.testing.frozen import frozen_graph
+from tfsmith.testing.models import TestModel, bert_classifier, conv_net, linear_regression
+from tfsmith.testing.variables import Kind
+from tfsmith.testing.write import write_frozen
+
+WEIGHTS = [
+    *(f"attention/self/{name}/{what}" for name in ("query", "key", "value") for what in ("kernel", "bias")),
+    *("attention/output/dense/kernel", "attention/output/dense/bias"),
+    *("attention/output/LayerNorm/gamma", "attention/output/LayerNorm/beta"),
+    *("intermediate/dense/kernel", "intermediate/dense/bias", "output/dense/kernel", "output/dense/bias"),
+    *("output/LayerNorm/gamma", "output/LayerNorm/beta"),
+]
+
+
+def frozen(test: TestModel) -> Model:
+    graph = frozen_graph(test.model.graph, test.model.variables, test.output_nodes)
+    return Model("graphdef", (MetaGraph(Part.of(graph)),))
+
+
+def bert(layers: int, **more: Kind) -> TestModel:
+    return bert_classifier(BertConfig(30, 16, layers, 2, 32), length=6, **more)
+
+
+@pytest.mark.parametrize("layers", [2, 3, 7])
+def test_an_encoder_of_tensorflow_1(layers: int) -> None:
+    model = frozen(bert(layers))
+    drafted = api.draft_recipe(model, op="MyEncoder")
+    assert (drafted.units, drafted.body) == (layers, None)
+    weights = [one for one in drafted.inputs if one.kind == "weight"]
+    assert [one.name for one in weights] == WEIGHTS
+    assert [one.rule for one in weights] == [f"bert/encoder/layer_{{i}}/{name}" for name in WEIGHTS]
+    assert weights[0].shape.dims == (16, 16)
+    assert [one.kind for one in drafted.inputs if one.kind != "weight"] == ["carry", "shared", "shared"]
+    replaced = api.replace(model, drafted.recipe)
+    assert [len(match.units) for match in replaced.matches] == [layers]
+    node = next(node for node in replaced.model.graph if node.op == "MyEncoder")
+    assert node.inputs[0] == "bert/encoder/Reshape_1"
+    assert len(node.inputs) == 3 + 16 * layers
+    assert node.get("NumWeights") == 16 * layers
+    assert node.inputs[3 + 16].startswith("bert/encoder/layer_1/attention/self/query/kernel")
+
+
+@pytest.mark.parametrize("variables", ["ref", "resource"])
+def test_with_variables(variables: Kind) -> None:
+    drafted = api.draft_recipe(bert(2, variables=variables).saved_model(output_shapes=False))
+    assert drafted.units == 2
+    assert [one.name for one in drafted.inputs if one.kind == "weight"] == WEIGHTS
+
+
+def test_the_text_is_the_recipe_and_fits_other_depths() -> None:
+    drafted = api.draft_recipe(frozen(bert(2)), name="mine")
+    text = api.draft_text(drafted)
+    assert "#   weight  attention/self/query/kernel" in text
+    assert "bert/encoder/layer_{i}/attention/self/query/kernel" in text
+    recipe = parse_recipe_toml(text)
+    assert recipe == drafted.recipe
+    deeper = api.replace(frozen(bert(5)), recipe)
+    assert [len(match.units) for match in deeper.matches] == [5]
+
+
+def test_another_block_is_no_match() -> None:
+    recipe = api.draft_recipe(frozen(bert(2))).recipe
+    test = bert(3)
+    model = frozen(test)
+    name = "bert/encoder/layer_1/intermediate/dense/Tanh"
+    tanh = model.graph[name]
+    other = tfsmith.Node(name, "Sigmoid", tanh.inputs, dict(tanh.attrs))
+    changed = model.replace_graph(model.graph.map_nodes({name: other}))
+    assert max((len(match.units) for match in api.replace(changed, recipe).matches), default=0) <= 1
+
+
+def test_scope_seeds_and_barriers() -> None:
+    model = frozen(bert(3))
+    output = "bert/encoder/layer_2/output/LayerNorm/batchnorm/add_1"
+    assert api.draft_recipe(model, scope="bert/encoder/*").units == 3
+    by_seed = api.draft_recipe(model, seeds=[output])
+    assert (by_seed.units, by_seed.nodes) == (3, 95)
+    middle = api.draft_recipe(model, scope="*/attention/output/LayerNorm/batchnorm/add_1")
+    assert middle.units == 2
+    hidden = [f"bert/encoder/layer_{number}/attention/self/mul_1" for number in range(3)]
+    barred = api.draft_recipe(model, seeds=[output], barriers=hidden)
+    assert [one.kind for one in barred.inputs].count("other") == 1
+    with pytest.raises(NotFoundInModelError, match="no block"):
+        api.draft_recipe(model, scope="loss/*")
+    with pytest.raises(NotFoundInModelError, match="layer_2/output"):
+        api.draft_recipe(model, seeds=[output + "_"])
+
+
+def test_nothing_repeats() -> None:
+    with pytest.raises(NotFoundInModelError, match="no block"):
+        api.draft_recipe(linear_regression().model)
+
+
+def test_blocks_whose_weights_have_other_shapes_still_are_a_chain() -> None:
+    drafted = api.draft_recipe(frozen(conv_net()))
+    assert drafted.units == 2
+    assert any(one.name.endswith("kernel") for one in drafted.inputs)
+
+
+def test_an_op_needs_a_name() -> None:
+    with pytest.raises(UsageError, match="no name for an op"):
+        api.draft_recipe(frozen(bert(2)), op="my op")
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_frozen(bert(2), tmp_path / "bert.pb")
+    target = tmp_path / "encoder.toml"
+    assert main(["recipe", "draft", str(path), "-o", str(target), "--op", "Encoder"]) == 0
+    assert "2 blocks of 95 nodes and 16 weights become one Encoder" in capsys.readouterr().out
+    assert main(["recipe", "check", str(target), str(path)]) == 0
+    assert "Recipe encoder: 1 match would be replaced" in capsys.readouterr().out
+    assert main(["recipe", "draft", str(path)]) == 0
+    assert capsys.readouterr().out.startswith("# Drafted: 2 blocks of 95 nodes in a row, in the graph.\n")
+    assert main(["recipe", "draft", str(path), "-o", str(tmp_path / "encoder.pb")]) == 2
+    assert "ends in .toml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rule", "name"),
+    [
+        ("a/layer_0/q/kernel", "a/layer_1/q/kernel", "a/layer_{i}/q/kernel", "q/kernel"),
+        ("a/layer_9/q/read", "a/layer_10/q/read", "a/layer_{i}/q/read", "q"),
+        ("layer_1_out/w", "layer_2_out/w", "layer_{i}_out/w", "out/w"),
+        ("MatMul_3", "MatMul_9", "MatMul_{i}", "MatMul"),
+        ("a_1/b_2", "a_2/b_4", None, "op"),
+        ("x", "a/x", None, "op"),
+        ("conv", "dense", None, "op"),
+    ],
+)
+def test_rules_of_names(first: str, second: str, rule: str | None, name: str) -> None:
+    assert rule_of(first, second) == rule
+    assert local_name(rule, "Op") == name
