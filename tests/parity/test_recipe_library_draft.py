@@ -1,4 +1,4 @@
-"""Drafts from models that TensorFlow and Keras built: functions without scopes, Keras layers, a stack of convolutions."""
+"""Drafts from what TensorFlow and Keras built: functions without scopes, Keras layers, a stack of convolutions."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from tfsmith.wire.scan import BYTES, VARINT, fields
 __all__ = ["read_library", "plan_library"]
 
 _FUNCTION, _GRADIENT, _REGISTERED = 1, 2, 3  # of FunctionDefLibrary
-_SIGNATURE, _NODE_DEF, _ATTR, _ARG_ATTR = 1, 3, 5, 7  # of FunctionDef
+_SIGNATURE, _NODE_DEF, _RET, _ATTR, _CONTROL_RET, _ARG_ATTR = 1, 3, 4, 5, 6, 7  # of FunctionDef
 
 
 def read_library(span: Span, own_ops: Callable[[], Mapping[str, OpDef]]) -> Library:
@@ -100,22 +100,34 @@ def _plan_function(function: Function) -> Span | WritePlan:
     plan = WritePlan()
     if function.base is None:
         _plan_shell(plan, function)
-    else:  # only the nodes were edited
-        for field in fields(function.base):
-            if field.number != _NODE_DEF or field.wire_type != BYTES:
-                plan.add(Span(function.base.source, field.tag_start, field.stop))
+    else:  # only nodes and returns were edited
+        kept = [field for field in fields(function.base) if field.number != _NODE_DEF or field.wire_type != BYTES]
+        spans = {field: Span(function.base.source, field.tag_start, field.stop) for field in kept}
+        returns = [field for field in kept if field.number in (_RET, _CONTROL_RET) and field.wire_type == BYTES]
+        old = parse("FunctionDef", b"".join(spans[field].tobytes() for field in returns))
+        parts = function.part.value
+        is_same = dict(old.ret) == dict(parts.ret) and dict(old.control_ret) == dict(parts.control_ret)
+        for field in kept:
+            if is_same or field not in returns:
+                plan.add(spans[field])
+        if not is_same:
+            _plan_returns(plan, parts)
     for node in function.nodes:
         plan.add_field(_NODE_DEF, plan_node(node))
     return plan
 
 
-def _plan_shell(plan: WritePlan, function: Function) -> None:
-    parts = function.part.value
-    plan.add_field(_SIGNATURE, op_to_message(parts.signature).SerializeToString())
+def _plan_returns(plan: WritePlan, parts: FunctionParts) -> None:
     message = new("FunctionDef")
     message.ret.update(parts.ret)
     message.control_ret.update(parts.control_ret)
     plan.add(message.SerializeToString(deterministic=True))
+
+
+def _plan_shell(plan: WritePlan, function: Function) -> None:
+    parts = function.part.value
+    plan.add_field(_SIGNATURE, op_to_message(parts.signature).SerializeToString())
+    _plan_returns(plan, parts)
     plan_attr_entries(plan, _ATTR, sorted(parts.attrs.items()))
     for number, attrs in sorted(parts.arg_attrs.items()):
         entry, value = WritePlan(), WritePlan()

@@ -90,6 +90,7 @@ def _info(span: Span | None) -> MetaInfo:
         message.stripped_default_attrs,
         LazyOps(message.stripped_op_list),
         dict(message.function_aliases),
+        span,
     )
 
 
@@ -152,7 +153,12 @@ def _add(plan: WritePlan, part: Part[T], encode: Callable[[T], None]) -> None:
 
 
 def _info_bytes(info: MetaInfo) -> bytes:
-    message = new("MetaGraphDef.MetaInfoDef")
+    """The message: what it was read from, with what we know of in its present state."""
+    name = "MetaGraphDef.MetaInfoDef"
+    message = new(name) if info.base is None else parse(name, info.base, "meta_info_def")
+    known = {op.name: op for op in message.stripped_op_list.op}
+    for field in ("tags", "function_aliases", "stripped_op_list"):
+        message.ClearField(field)
     message.tags.extend(info.tags)
     message.tensorflow_version = info.tensorflow_version
     message.tensorflow_git_version = info.tensorflow_git_version
@@ -161,7 +167,8 @@ def _info_bytes(info: MetaInfo) -> bytes:
     message.function_aliases.update(info.function_aliases)
     ops: Mapping[str, OpDef] = info.ops
     for name in sorted(ops):
-        message.stripped_op_list.op.append(ops.message(name) if isinstance(ops, LazyOps) else op_to_message(ops[name]))
+        own = ops.message(name) if isinstance(ops, LazyOps) else known.get(name)
+        message.stripped_op_list.op.append(op_to_message(ops[name]) if own is None else own)
     return bytes(message.SerializeToString(deterministic=True))
 
 

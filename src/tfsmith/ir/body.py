@@ -50,6 +50,10 @@ class Body(ABC):
     def resolve(self, text: str) -> Endpoint:
         """The output that an input's text means. In a function, an argument's name is a node's name with output 0."""
 
+    def source(self, text: str) -> str:
+        """The name of the node or argument that an input's text means."""
+        return self.resolve(text).node
+
     @property
     def args(self) -> tuple[str, ...]:
         """Names that are not nodes but can be inputs: a function's arguments. A graph has none."""
@@ -220,10 +224,8 @@ class Body(ABC):
         known = {*self.by_name, *self.args}
         for node in self.nodes:
             for text in node.inputs:
-                if text not in known:  # then it has an output's number, or is a control edge
-                    name = text.removeprefix("^").partition(":")[0]
-                    if name not in known:
-                        raise self._dangling(node, name)
+                if text not in known and self.source(text) not in known:  # else it has an output's number, or a ^
+                    raise self._dangling(node, self.source(text))
 
     def _dangling(self, node: Node, missing: str) -> InvalidModelError:
         return InvalidModelError(

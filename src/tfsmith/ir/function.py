@@ -44,7 +44,7 @@ class Function(Body):
     Attributes:
         name: Its name; known without decoding the rest.
         part: Everything else, decoded on first use.
-        base: The bytes that it was edited from, when its nodes were replaced.
+        base: The bytes that it was edited from, when its nodes or returns were replaced.
         op_def: Finds the definition of an op by name, or None.
     """
 
@@ -119,6 +119,10 @@ class Function(Body):
             return Endpoint(name, int(index))
         return Endpoint(name, self._output_index(self.by_name[name], arg, int(index)))
 
+    def source(self, text: str) -> str:
+        """The name of the node or argument that an input's text means; the op's definition is not needed for that."""
+        return text.removeprefix("^").partition(":")[0]
+
     def _output_index(self, node: Node, arg: str, offset: int) -> int:
         op = self.op_def(node.op)
         if op is None:
@@ -131,10 +135,23 @@ class Function(Body):
             raise InvalidModelError(what, where=f"{self.title}, node {node.name!r}", remedy="the file is damaged")
         return index
 
-    def replace_nodes(self, nodes: tuple[Node, ...]) -> Function:
-        """Another function with these nodes; everything else stays as it is."""
+    def replace_nodes(
+        self,
+        nodes: tuple[Node, ...],
+        *,
+        ret: Mapping[str, str] | None = None,
+        control_ret: Mapping[str, str] | None = None,
+    ) -> Function:
+        """Another function with these nodes, and if given these returns; everything else stays as it is."""
         old = self.part.value
-        parts = FunctionParts(old.signature, nodes, old.ret, old.control_ret, old.attrs, old.arg_attrs)
+        parts = FunctionParts(
+            old.signature,
+            nodes,
+            old.ret if ret is None else ret,
+            old.control_ret if control_ret is None else control_ret,
+            old.attrs,
+            old.arg_attrs,
+        )
         return Function(self.name, Part.of(parts), self.op_def, self.base if self.raw is None else self.raw)
 
 

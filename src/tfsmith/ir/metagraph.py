@@ -17,7 +17,10 @@ __all__ = ["MetaGraph", "MetaInfo", "Saver", "Collection", "Asset", "ObjectNode"
 
 @dataclass(frozen=True, slots=True)
 class MetaInfo:
-    """Who wrote a meta graph, for what, and the definitions of the ops that it uses."""
+    """Who wrote a meta graph, for what, and the definitions of the ops that it uses.
+
+    `base` has the bytes that it was edited from: what is in them and not here stays.
+    """
 
     tags: tuple[str, ...] = ()
     tensorflow_version: str = ""
@@ -26,6 +29,7 @@ class MetaInfo:
     stripped_default_attrs: bool = False
     ops: Mapping[str, OpDef] = field(default_factory=dict)
     function_aliases: Mapping[str, str] = field(default_factory=dict)
+    base: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,12 +191,13 @@ def _blocks(
 ) -> Iterator[_Block]:
     """The most promising blocks of a body, searched for."""
     index = BodyIndex(body)
-    found: list[tuple[float, str, Alignment]] = []
+    found: list[tuple[tuple[int, float], str, Alignment]] = []
     for (first, second), count in _pairs(index, live, options).items():
         alignment = align(index, first, second, options.barriers)
         if alignment is not None:
-            found.append((len(alignment.nodes) * count, second, alignment))
-    found.sort(key=lambda item: -item[0])
+            # A way past the block before means that the cut is in the middle of a layer.
+            found.append(((len(alignment.of_kind("other")), -count * len(alignment.nodes)), second, alignment))
+    found.sort(key=lambda item: item[0])
     for _, seed, alignment in found[:_SEARCHED]:
         recipe, inputs = _Writer(index, alignment, seed, options, variables).write()
         try:
@@ -223,7 +224,8 @@ def _pairs(index: BodyIndex, live: Collection[str], options: DraftOptions) -> di
                     continue
                 before = names[: names.index(second)][-_TRIED:]
                 for distance, first in enumerate(reversed(before), 1):
-                    found.setdefault((first, second), len(names) / distance)
+                    pair = (first, second)
+                    found[pair] = max(found.get(pair, 0), len(names) / distance)
     return found
 
 

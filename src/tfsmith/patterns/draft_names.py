@@ -6,8 +6,9 @@ import re
 
 __all__ = ["local_name", "rule_of"]
 
-_NUMBER = re.compile(r"([0-9]+)")
+_NUMBER = re.compile(r"([0-9]{1,9})")
 _READ = re.compile(r"/(Read/ReadVariableOp|ReadVariableOp(_\d+)?|read)$")
+_COPY = re.compile(r"_[0-9]{1,6}")
 
 
 def rule_of(first: str, second: str) -> str | None:
@@ -18,6 +19,10 @@ def rule_of(first: str, second: str) -> str | None:
     found: list[str] = []
     steps: set[int] = set()
     for word, other in zip(words, others, strict=True):
+        if _COPY.fullmatch(other.removeprefix(word)):  # TensorFlow counts dense, dense_1, dense_2
+            steps.add(int(other[len(word) + 1 :]))
+            found.append(f"{word}_{{i}}")
+            continue
         parts, changed = _NUMBER.split(word), _NUMBER.split(other)
         if len(parts) != len(changed) or parts[::2] != changed[::2]:
             return None

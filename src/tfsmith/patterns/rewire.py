@@ -9,12 +9,11 @@ from typing import Literal
 from tfsmith.errors import InvalidModelError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function, FunctionParts
+from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.opdb import OpLookup
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.part import Part
 from tfsmith.passes.prune import colocated
 from tfsmith.patterns.build import Draft, Source
 from tfsmith.patterns.planning import Planned
@@ -150,9 +149,8 @@ class Edit:
         made = function.replace_nodes(nodes)
         if ret == dict(function.ret) and control_ret == dict(function.control_ret):
             return Function(made.name, made.part, self._ops(), made.base)
-        parts = function.part.value
-        changed = FunctionParts(parts.signature, nodes, ret, control_ret, parts.attrs, parts.arg_attrs)
-        return Function(function.name, Part.of(changed), self._ops())
+        changed = function.replace_nodes(nodes, ret=ret, control_ret=control_ret)
+        return Function(changed.name, changed.part, self._ops(), changed.base)
 
     def _ops(self) -> OpLookup:
         """Finds ops as before, and besides those of which only the recipe knows something."""
