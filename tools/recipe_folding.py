@@ -42,13 +42,15 @@ def _batch_norm(op: str, bias: bool, fused: bool) -> Variant:
     return Variant(
         f"{op}{' with bias' if bias else ''}, {'fused' if fused else 'unfused'}",
         nodes,
-        _folded(op, bias, fused, epsilon),
+        _folded(op, bias, epsilon),
         {"norm": "new_biased:0"},
         ["Identity"],
+        # Factors must be rows of one number a channel; of others, the unfused form cannot tell which axis they mean.
+        require=() if fused else [f"rank({name}) == 1" for name in ("gamma", "beta", "mean", "variance")],
     )
 
 
-def _folded(op: str, bias: bool, fused: bool, epsilon: str) -> list[dict[str, Any]]:
+def _folded(op: str, bias: bool, epsilon: str) -> list[dict[str, Any]]:
     targets: list[dict[str, Any]] = []
 
     def add(name: str, op: str, *inputs: str, **more: Any) -> str:
@@ -56,9 +58,7 @@ def _folded(op: str, bias: bool, fused: bool, epsilon: str) -> list[dict[str, An
         targets.append({"name": name, "op": op, "inputs": list(inputs), "fold": True, "rename": rename} | more)
         return name
 
-    # Factors must be rows of one number a channel; of others, the unfused form cannot tell which axis they mean.
-    guard = "" if fused else " / (1 // rank(gamma)) / (1 // rank(beta)) / (1 // rank(mean)) / (1 // rank(variance))"
-    add("new_epsilon", "Const", attrs={"dtype": "float32", "value": epsilon + guard}, fold=False)
+    add("new_epsilon", "Const", attrs={"dtype": "float32", "value": epsilon}, fold=False)
     factor = add(
         "new_factor", "Mul", add("new_root", "Rsqrt", add("new_padded", "AddV2", "variance", "new_epsilon")), "gamma"
     )
@@ -92,7 +92,7 @@ def dropout_removal() -> str:
 def _dropout(form: str, scaled: str, number: str) -> Variant:
     """`tf.nn.dropout` through the years.
 
-    select: TensorFlow 2 of today; cast: 1.13 to 2.11; floor: before that.
+    select: TensorFlow 2.21; cast: since it takes a rate; floor: when it took keep_prob.
     """
     nodes = Nodes()
     random = ["RandomUniform"]

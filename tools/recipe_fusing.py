@@ -14,25 +14,22 @@ FLOAT = {"T": "float32"}
 def layer_norm() -> str:
     """The text of the recipe's file.
 
-    `_MklLayerNorm` takes two or three dimensions and normalizes the last one. An expression that divides by zero says
-    no to everything else.
+    `_MklLayerNorm` takes two or three dimensions and normalizes the last one.
     """
     variants = []
     for form, build in (("batchnorm", parts.layer_norm), ("keras 3", parts.keras_layer_norm)):
         for axis in (-1, 1, 2):
             nodes = Nodes()
             build(nodes, "norm", "x", axis, None, FLOAT)
-            last = " / (rank(x) // 2) / (3 // rank(x))" if axis < 0 else f" / ({axis} // (rank(x) - 1))"
-            flat = " / (1 // rank(norm_gamma)) / (1 // rank(norm_beta))"
-            attrs = {"epsilon": f"=value(norm_epsilon){last}{flat}", "T": "float32"}
+            last = ["rank(x) >= 2", "rank(x) <= 3"] if axis < 0 else [f"rank(x) == {axis + 1}"]
+            require = [*last, "rank(norm_gamma) == 1", "rank(norm_beta) == 1"]
+            attrs = {"epsilon": "=value(norm_epsilon)", "T": "float32"}
             inputs = ["x", "norm_gamma", "norm_beta"]
             target = {"name": "fused", "op": "_MklLayerNorm", "inputs": inputs, "attrs": attrs}
             target["rename"] = "{scope}/fused_layer_norm"
-            which = "x has two or three axes" if axis < 0 else f"axis {axis} is the last one"
-            comment = f"Only if {which}, and gamma and beta have one: otherwise, epsilon divides by zero."
             name = f"{form}, axis {axis}"
             variants.append(
-                Variant(name, nodes, [target], {"norm": "fused:0"}, ["Identity", "StopGradient"], comment=comment)
+                Variant(name, nodes, [target], {"norm": "fused:0"}, ["Identity", "StopGradient"], require=require)
             )
     description = (
         "Layer normalization becomes one node _MklLayerNorm (float32; in TensorFlow's builds for x86 with oneDNN on)"
@@ -73,10 +70,9 @@ def attention() -> str:
     scaled = nodes.add("scaled", "Mul", scores, nodes.const("scale"))
     shares = nodes.add("shares", "Softmax", nodes.add("masked", ADD, scaled, "mask"))
     nodes.add("context", BATCH_MATMUL, shares, "value")
-    four = "/ (rank({x}) // 4) / (4 // rank({x}))"
-    guard = " ".join(four.format(x=x) for x in ("query", "mask"))
+    require = ["rank(query) == 4", "rank(mask) == 4", "size(scale) == 1"]
     attrs: dict[str, Any] = {"fused_ops": ["Mul", "Add"], "T": "float32", "num_args": 2}
-    attrs |= {"adj_y": "=attr(scores, adj_y)", "epsilon": f"=0.0001 {guard} / (1 // size(scale))"}
+    attrs |= {"adj_y": "=attr(scores, adj_y)", "epsilon": 0.0001}
     inputs = ["query", "key", "scale", "mask"]
     rename = "{scope}/fused_scores"
     targets: list[dict[str, Any]] = [
@@ -85,9 +81,9 @@ def attention() -> str:
         {"name": "result", "op": "BatchMatMulV2", "inputs": ["softmax", "value"], "rename": "{scope}/fused_context"},
     ]
     targets[2]["attrs"] = {"adj_x": "=attr(context, adj_x)", "adj_y": "=attr(context, adj_y)"}
-    comment = "The scale must be one number, query and mask must have four dimensions: otherwise, epsilon (which is\n"
-    comment += "not used) divides by zero. The op's kernel does not survive other masks."
-    variant = Variant("scaled and masked", nodes, targets, {"context": "result:0"}, ["Identity"], comment=comment)
+    comment = "The op's kernel does not survive other masks, and does not use epsilon."
+    replace = {"context": "result:0"}
+    variant = Variant("scaled and masked", nodes, targets, replace, ["Identity"], comment=comment, require=require)
     description = (
         "Attention's first product, scale and mask become one node _MklFusedBatchMatMulV2 "
         "(float32; TensorFlow for x86 with oneDNN on)"

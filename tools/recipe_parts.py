@@ -68,7 +68,7 @@ GELU_ERF = ("erf", "erf sqrt", "tf.nn erf", "tf.nn erfc")
 def gelu(nodes: Nodes, form: str, x: str) -> str:
     """The activation, in one of the forms that TensorFlow's and BERT's own code give it."""
     half = nodes.const("gelu_half", 0.5)
-    if form == "tf.nn erfc":  # tf.nn.gelu since TensorFlow 2.17
+    if form == "tf.nn erfc":  # tf.nn.gelu of TensorFlow 2.21
         factor = nodes.const("gelu_factor", 1 / SQRT_2)
         inner = nodes.add("gelu_inner", "Mul", nodes.add("gelu_negative", "Neg", x), factor)
         return nodes.add("gelu", "Mul", nodes.add("gelu_share", "Mul", half, x), nodes.add("gelu_erfc", "Erfc", inner))

@@ -25,6 +25,7 @@ class Variant:
     before: Nodes | None = None
     links: dict[str, str] = field(default_factory=dict)
     comment: str = ""
+    require: Sequence[str] = ()
 
 
 def recipe_text(name: str, description: str, variants: Sequence[Variant]) -> str:
@@ -40,6 +41,7 @@ def _variant(variant: Variant) -> list[str]:
     lines += [f"name = {_value(variant.name)}", *_list("inputs", entering(variant.nodes))]
     lines += [f"outputs = {_value(list(variant.replace))}"]
     lines += [f"through = {_value(list(variant.through))}"] if variant.through else []
+    lines += [f"require = {_value(list(variant.require))}"] if variant.require else []
     lines += _rows("node", variant.nodes.lines)
     lines += _rows("target", variant.targets)
     if variant.repeat:

@@ -1,6 +1,6 @@
 """Makes what BERT is to learn from: sentence pairs in the form of MRPC, a vocabulary, and the sizes of the network.
 
-glue/MRPC/train.tsv, dev.tsv     pairs of sentences, and whether they say the same; no pair is in both files
+glue/MRPC/train.tsv, dev.tsv     pairs of sentences, and whether they are about the same topic; no pair is in both files
 bert/vocab.txt                   the word pieces
 bert/bert_config.json            the sizes: small by default, those of BERT-base with `--size base`
 """
@@ -12,19 +12,39 @@ import json
 import random
 from pathlib import Path
 
-# For each slot of a sentence its meanings, each with two words for it.
-MEANINGS = {
-    "who": ("doctor physician", "teacher instructor", "lawyer attorney", "thief robber", "boss chief", "kid child"),
-    "did": ("bought purchased", "repaired mended", "found discovered", "concealed hidden", "wanted desired", "used employed"),
-    "how": ("big large", "pretty beautiful", "old ancient", "cheap inexpensive", "odd strange", "tiny little"),
-    "what": ("car automobile", "picture photo", "stone rock", "couch sofa", "gift present", "purse handbag"),
+# What sentences are about: for each topic, words for the four slots of a sentence.
+TOPICS = {
+    "kitchen": {
+        "who": "cook baker chef waiter",
+        "did": "fried boiled baked tasted",
+        "what": "soup cake bread sauce",
+        "where": "kitchen oven bakery restaurant",
+    },
+    "sea": {
+        "who": "sailor captain pirate diver",
+        "did": "steered anchored rowed painted",
+        "what": "ship boat raft ferry",
+        "where": "harbour ocean bay river",
+    },
+    "music": {
+        "who": "singer drummer pianist violinist",
+        "did": "played composed hummed recorded",
+        "what": "song tune waltz melody",
+        "where": "concert opera studio choir",
+    },
+    "law": {
+        "who": "judge lawyer witness thief",
+        "did": "denied proved admitted punished",
+        "what": "crime fraud theft murder",
+        "where": "court trial prison hearing",
+    },
 }
 FORMS = (
-    "the {who} {did} the {how} {what} .",
-    "it was the {who} who {did} the {how} {what} .",
-    "the {how} {what} was {did} by the {who} .",
+    "the {who} {did} the {what} in the {where} .",
+    "in the {where} the {who} {did} the {what} .",
+    "the {what} was {did} by the {who} .",
 )
-SUFFIXES = ("ed", "er", "or", "en", "ful", "ive")
+SUFFIXES = ("ed", "er", "or", "ist", "ing", "ery")
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 SIZES = {
     "small": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 256},
@@ -32,21 +52,16 @@ SIZES = {
 }
 
 
-def write(meanings: dict[str, int], chance: random.Random) -> str:
-    """A sentence that says this: any form, and for each meaning any word."""
-    words = {slot: chance.choice(MEANINGS[slot][number].split()) for slot, number in meanings.items()}
-    return chance.choice(FORMS).format(**words)
+def write(topic: str, chance: random.Random) -> str:
+    """A sentence about a topic: any form, and any words for its slots."""
+    return chance.choice(FORMS).format(**{slot: chance.choice(words.split()) for slot, words in TOPICS[topic].items()})
 
 
 def make_pair(chance: random.Random) -> tuple[int, str, str]:
-    """Two sentences that say the same (1), or that differ in two or more of the four meanings (0)."""
+    """Two sentences about the same topic (1), or about two topics (0)."""
     label = chance.randrange(2)
-    said = {slot: chance.randrange(len(words)) for slot, words in MEANINGS.items()}
-    other = dict(said)
-    changed = [] if label else chance.sample(sorted(said), chance.randint(2, 4))
-    for slot in changed:
-        other[slot] = (said[slot] + chance.randrange(1, len(MEANINGS[slot]))) % len(MEANINGS[slot])
-    return label, write(said, chance), write(other, chance)
+    first, second = chance.sample(sorted(TOPICS), 2)
+    return label, write(first, chance), write(first if label else second, chance)
 
 
 def make_pairs(count: int, seed: int) -> list[tuple[int, str, str]]:
@@ -60,7 +75,7 @@ def make_pairs(count: int, seed: int) -> list[tuple[int, str, str]]:
 
 def make_vocabulary() -> list[str]:
     """All words; those with a suffix as two pieces."""
-    text = " ".join((*FORMS, *(words for slot in MEANINGS.values() for words in slot)))
+    text = " ".join((*FORMS, *(words for slots in TOPICS.values() for words in slots.values())))
     pieces: set[str] = set()
     for word in text.split():
         if word.startswith("{"):

@@ -71,33 +71,44 @@ def build(pipeline: Pipeline, images: Any) -> tuple[Any, Any, dict[str, Any]]:
 def _features(pixels: Any) -> list[Any]:
     """The grids: what the convolutions make of the picture, at every 8th and at every 16th pixel."""
     with tf.variable_scope("FeatureExtractor"):
-        net = _convolve(pixels, "Conv_0", 16, 3, 2)
-        net = _convolve(net, "Conv_1", 32, 3, 2)
-        net = _convolve(net, "Conv_2", 48, 3, 2)
-        fine = _convolve(net, "Conv_3", 48, 3, 1)
-        net = _convolve(fine, "Conv_4", 64, 3, 2)
-        coarse = _convolve(net, "Conv_5", 64, 3, 1)
+        net = _layer(pixels, "Conv_0", 24, 7, 4)
+        net = _layer(net, "Conv_1", 48, 3, 2)
+        fine = _layer(net, "Conv_2", 48, 3, 1)
+        net = _layer(fine, "Conv_3", 64, 3, 2)
+        coarse = _layer(net, "Conv_4", 64, 3, 1)
     return [fine, coarse]
 
 
-def _convolve(net: Any, name: str, depth: int, size: int, stride: int, bias: float | None = None) -> Any:
-    """A convolution; with ReLU, or where the bias begins at a given value, without."""
+def _layer(net: Any, name: str, depth: int, size: int, stride: int) -> Any:
+    """A convolution whose every channel is normalized within its picture: what training computes is what is served."""
     with tf.variable_scope(name):
-        shape = [size, size, int(net.shape[-1]), depth]
-        spread = np.sqrt((2.0 if bias is None else 0.1) / np.prod(shape[:3]))
-        weights = tf.get_variable("weights", shape, initializer=tf.truncated_normal_initializer(stddev=spread))
-        biases = tf.get_variable("biases", [depth], initializer=tf.constant_initializer(bias or 0.0))
-        net = tf.nn.bias_add(tf.nn.conv2d(net, weights, [1, stride, stride, 1], "SAME"), biases)
-        return tf.nn.relu(net) if bias is None else net
+        net = _convolve(net, depth, size, stride, 2.0)
+        mean, variance = tf.nn.moments(net, [1, 2], keepdims=True)
+        gamma = tf.get_variable("InstanceNorm/gamma", [depth], initializer=tf.ones_initializer())
+        beta = tf.get_variable("InstanceNorm/beta", [depth], initializer=tf.zeros_initializer())
+        return tf.nn.relu((net - mean) * tf.rsqrt(variance + 1e-3) * gamma + beta)
+
+
+def _convolve(net: Any, depth: int, size: int, stride: int, spread: float) -> Any:
+    shape = [size, size, int(net.shape[-1]), depth]
+    begin = tf.truncated_normal_initializer(stddev=np.sqrt(spread / np.prod(shape[:3])))
+    weights = tf.get_variable("weights", shape, initializer=begin)
+    return tf.nn.conv2d(net, weights, [1, stride, stride, 1], "SAME")
 
 
 def _predict(grid: Any, number: int, classes: int) -> tuple[Any, Any]:
     """For the two anchors of each cell: four numbers that move the box, and a logit per class."""
     cells = int(grid.shape[1]) * int(grid.shape[2])
+    found = []
     with tf.variable_scope(f"BoxPredictor_{number}"):
-        encoding = _convolve(grid, "BoxEncodingPredictor", 2 * 4, 3, 1, bias=0.0)
-        logits = _convolve(grid, "ClassPredictor", 2 * classes, 3, 1, bias=-3.0)  # most anchors are background
-        return tf.reshape(encoding, [-1, 2 * cells, 4]), tf.reshape(logits, [-1, 2 * cells, classes])
+        # Most anchors are background, so the logits begin low.
+        for name, depth, bias in (("BoxEncodingPredictor", 4, 0.0), ("ClassPredictor", classes, -3.0)):
+            with tf.variable_scope(name):
+                net = _convolve(grid, 2 * depth, 3, 1, 0.1)
+                begin = tf.constant_initializer(bias)
+                net = tf.nn.bias_add(net, tf.get_variable("biases", [2 * depth], initializer=begin))
+            found.append(tf.reshape(net, [-1, 2 * cells, depth]))
+    return found[0], found[1]
 
 
 def _decode(encoding: Any, anchors: Any, scales: tuple[float, ...]) -> Any:

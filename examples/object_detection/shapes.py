@@ -83,7 +83,8 @@ def _make_shape(random: Any, background: Any) -> Shape:
     while np.abs(colour - background).sum() < 0.9:  # it must stand out
         colour = random.uniform(0, 1, 3)
     red, green, blue = colour.tolist()
-    return Shape(kind, y, x, radius, float(random.uniform(0, 2 * np.pi)), (red, green, blue))
+    upright = np.pi / 4 if kind == 2 else -np.pi / 2
+    return Shape(kind, y, x, radius, upright + float(random.uniform(-0.25, 0.25)), (red, green, blue))
 
 
 def draw(scene: Scene, size: int) -> Any:
@@ -96,8 +97,15 @@ def draw(scene: Scene, size: int) -> Any:
         away = np.abs((y - y0) * (x1 - x0) - (x - x0) * (y1 - y0)) / length
         _paint(picture, 0.006 - away, np.array(colour), size)
     for shape in scene.shapes:
-        _paint(picture, _inside(shape, y, x), np.array(shape.colour), size)
+        rows, columns = (_around(middle, shape.radius, size) for middle in (shape.y, shape.x))
+        inside = _inside(shape, y[rows, columns], x[rows, columns])
+        _paint(picture[rows, columns], inside, np.array(shape.colour), size)
     return np.round(picture * 255).astype(np.uint8)
+
+
+def _around(middle: float, radius: float, size: int) -> slice:
+    """The rows or columns that a shape can touch; the others need not be looked at."""
+    return slice(max(int((middle - radius) * size) - 1, 0), int((middle + radius) * size) + 2)
 
 
 def _inside(shape: Shape, y: Any, x: Any) -> Any:

@@ -9,6 +9,7 @@ import argparse
 from typing import Any
 
 import numpy as np
+import tensorflow as tf2
 import tensorflow.compat.v1 as tf
 from config import Pipeline, read_pipeline
 from detector import OUTPUTS, build, build_loss, make_anchors, make_input
@@ -86,6 +87,7 @@ def main() -> None:
     tf.logging.set_verbosity(tf.logging.ERROR)  # it warns that this style is old
     tf.disable_resource_variables()  # the variables of TensorFlow 1: VariableV2
     tf.disable_control_flow_v2()  # its loops: Enter, Switch, Merge, Exit
+    tf2.config.experimental.enable_op_determinism()  # each run gives the same numbers
     with tf.Graph().as_default():
         train(read_pipeline(told.pipeline_config_path), told.model_dir)
 

@@ -109,6 +109,21 @@ def test_keras(name: str, tmp_path: Path) -> None:
     assert_flat(tfsmith.load(tmp_path / "frozen.pb"))
 
 
+def test_keras_trained_and_saved_as_an_object(tmp_path: Path) -> None:
+    """`tf.saved_model.save` of a Keras 3 model leaves two nodes for each variable; the saver restores only one."""
+    import tensorflow as tf
+
+    keras = conv_net(tf)
+    keras.compile("adam", "mse")
+    x = _example((2, 8, 8, 3))
+    keras.fit(x, keras(x) * 0 + 1, verbose=0)
+    tf.saved_model.save(keras, str(tmp_path / "model"))
+    model = tfsmith.load(tmp_path / "model")
+    (key,) = model.signatures["serving_default"].inputs
+    (answer,) = freeze_and_run(model, tmp_path / "frozen.pb", {key: x}).values()
+    np.testing.assert_allclose(answer, keras(x, training=False).numpy(), rtol=1e-5, atol=1e-6)
+
+
 class _Made:
     """A tf.Module with nested functions, several signatures, tables and control flow."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,22 @@ def test_every_place_is_replaced_and_linked() -> None:
     assert inputs(done.model, "b/product") == ("b/square", "c")
     assert inputs(done.model, "y") == ("b/product",)
     assert done.model.graph["b/square"].get("T") == FLOAT
+
+
+@pytest.mark.parametrize(
+    ("require", "count", "says"),
+    [
+        ("rank(x) == 1", 2, None),
+        ("rank(x) == 2", 0, "the recipe wants rank(x) == 2, which is not so here"),
+        ("dim(x, 5) == 1", 0, "has no axis 5"),
+    ],
+)
+def test_requirements_are_met_or_the_match_is_left_alone(require: str, count: int, says: str | None) -> None:
+    recipe = square_recipe()
+    variant = dataclasses.replace(recipe.variants[0], require=(Expression(require),))
+    done = checked(model_of(squares()), dataclasses.replace(recipe, variants=(variant,)))
+    assert len(done.matches) == count
+    assert says is None or says in (done.reason or "")
 
 
 def test_a_limit_stops() -> None:

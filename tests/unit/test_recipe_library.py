@@ -7,26 +7,34 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.helpers import python
+from tests.replace_models import axes, match_of, model_of, node, placeholder, query, recipe_of
 from tools.make_recipes import texts
 
 import tfsmith
 from tfsmith import api
+from tfsmith.errors import UnsupportedError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.part import Part
-from tfsmith.ir.recipe import Recipe
+from tfsmith.ir.recipe import Recipe, Repeat, TargetNode
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.patterns.expression import evaluate
+from tfsmith.patterns.facts import MatchFacts
+from tfsmith.patterns.knowledge import Knowledge
 from tfsmith.patterns.library import builtin_recipe, builtin_recipes
 from tfsmith.patterns.replace import Replaced
+from tfsmith.patterns.small_values import flat_values
 from tfsmith.patterns.validate import validate
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.frozen import frozen_graph
 from tfsmith.testing.models import TestModel, bert_classifier
 from tfsmith.testing.variables import Kind
+from tfsmith.testing.write import write_frozen
 
 FLOAT = dtype_named("float32")
 WEIGHTS = (
@@ -135,9 +143,9 @@ def test_bert_of_any_depth(layers: int, heads: int) -> None:
 def test_untouched_nodes_stay_the_same_objects() -> None:
     model = frozen(bert_classifier())
     replaced = api.replace(model, recipe("bert-encoder"))
-    for node in replaced.model.graph:
-        if node.op != "Bert" and node.name != "bert/encoder/Reshape_3":
-            assert node is model.graph[node.name]
+    for one in replaced.model.graph:
+        if one.op != "Bert" and one.name != "bert/encoder/Reshape_3":
+            assert one is model.graph[one.name]
 
 
 def edited(model: Model, name: str, **changes: Any) -> Model:
@@ -233,8 +241,8 @@ def test_a_broken_layer_in_the_middle_leaves_a_sound_graph() -> None:
     assert replaced.matches or replaced.skipped
     graph = replaced.model.graph
     graph.topological_order()
-    for node in graph:
-        assert all(end.node in graph for end in graph.inputs_of(node))
+    for one in graph:
+        assert all(end.node in graph for end in graph.inputs_of(one))
     assert "bert/encoder/layer_1/output/LayerNorm/batchnorm/add_1" in graph
 
 
@@ -258,3 +266,83 @@ def test_saved_with_the_custom_op_and_read_again(tmp_path: Path) -> None:
     assert again.graph.custom_ops() == ("Bert",)
     assert again.graph["bert/encoder/fused_bert"].inputs == fused(replaced).inputs
     assert again.graph["bert/encoder/fused_bert"].attrs["MaskT"] == Attr("type", dtype_named("int32"))
+
+
+# What the recipes rely on
+
+
+def test_a_size_that_nobody_knows_may_have_a_default() -> None:
+    model = model_of([placeholder("x", (None, 4)), node("y", "Relu", "x")])
+    facts = MatchFacts(
+        match_of(recipe_of([query("r", "Relu", "x")], ["x"], {"r": "x"}), {"r": "y"}, {"x": "x"}),
+        model.graph,
+        Knowledge(model.graph),
+    )
+    assert evaluate("dim(x, 0, 128)", facts) == 128
+    assert evaluate("dim(x, 1, 128)", facts) == 4
+    assert evaluate("dim(x, 7, 128)", facts) == 128
+    with pytest.raises(UnsupportedError, match="axis 0"):
+        evaluate("dim(x, 0)", facts)
+
+
+def test_the_sizes_that_a_packed_shape_says_are_known() -> None:
+    nodes = [
+        placeholder("x", None),
+        Node("batch", "Placeholder", (), {"dtype": dtype_named("int32")}),
+        axes("heads", 3),
+        axes("size", 4),
+        Node("shape", "Pack", ("batch", "heads", "size"), {"T": dtype_named("int32"), "N": 3, "axis": 0}),
+        node("split", "Reshape", "x", "shape"),
+    ]
+    knowledge = Knowledge(model_of(nodes).graph)
+    assert knowledge.shape(model_of(nodes).graph, Endpoint("split", 0)).dims == (-1, 3, 4)
+
+
+def layers_that_ask_for_their_shape(*, outside: bool) -> Model:
+    """Two blocks, tanh(reshape(x, shape(x))): each asks for the shape of what the other gives."""
+    nodes = [placeholder("x")]
+    for number, below in enumerate(("x", "tanh_0")):
+        nodes.append(Node(f"shape_{number}", "Shape", (below,), {"T": FLOAT}))
+        nodes.append(node(f"reshaped_{number}", "Reshape", below, f"shape_{number}"))
+        nodes.append(node(f"tanh_{number}", "Tanh", f"reshaped_{number}"))
+    if outside:
+        nodes.append(node("y", "Reshape", "tanh_1", "shape_1"))
+    return model_of([*nodes, node("z", "Neg", "y" if outside else "tanh_1")])
+
+
+def shaped_recipe() -> Recipe:
+    unit = [query("reshaped", "Reshape", "x", "shape"), query("tanh", "Tanh", "reshaped")]
+    target = TargetNode("fused", "Tanh", ("x",))
+    return recipe_of(unit, ["x", "shape"], {"tanh": "fused"}, target, repeat=Repeat({"x": Endpoint("tanh", 0)}))
+
+
+def test_what_only_serves_the_match_goes_with_it() -> None:
+    done = api.replace(layers_that_ask_for_their_shape(outside=False), shaped_recipe())
+    assert [(one.name, one.inputs) for one in done.model.graph][1:] == [("fused", ("x",)), ("z", ("fused",))]
+
+
+def test_what_also_serves_others_is_refused() -> None:
+    done = api.replace(layers_that_ask_for_their_shape(outside=True), shaped_recipe())
+    assert not done.matches
+    assert "shape_1 (Shape)" in (done.reason or "")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        *(("float32", [0.1, -3.5, 1e-12]), ("float64", [0.1, 2.0]), ("int32", [-7, 8]), ("int64", [2**40, -1])),
+        *(("bool", [True, False]), ("uint8", [0, 255]), ("bfloat16", [0.5, 3.0]), ("float16", [0.5, -2.0])),
+    ],
+)
+def test_small_values_are_those_of_numpy(kind: str, values: list[Any]) -> None:
+    dtype = dtype_named(kind)
+    for tensor in (ArrayTensor.of(values, dtype), ArrayTensor.of(values[0], dtype), ArrayTensor.of([values], dtype)):
+        assert flat_values(tensor) == tensor.numpy().reshape(-1).tolist()
+
+
+def test_a_search_takes_no_numpy(tmp_path: Path) -> None:
+    write_frozen(bert_classifier(), tmp_path / "bert.pb")
+    arguments = ["replace", str(tmp_path / "bert.pb"), "-r", "bert-encoder", "-o", str(tmp_path / "new.pb")]
+    program = f"import sys; from tfsmith.cli.main import main; sys.exit(main({arguments}) or 'numpy' in sys.modules)"
+    done = python("-c", program)
+    assert done.returncode == 0, done.stderr

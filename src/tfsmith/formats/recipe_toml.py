@@ -7,6 +7,7 @@
     name = "tf1"
     inputs = ["x", "gamma"]                # names for the tensors that enter from outside
     through = ["Identity"]                 # ops that may stand on any edge
+    require = ["rank(x) == 2"]             # what must be true of a match
     [[variant.node]]                       # a node to be found
     name = "mean"
     op = "Mean"                            # or several: ["Add", "AddV2"]
@@ -126,7 +127,7 @@ _QUERY_KEYS = {"inputs", "outputs", "through", "node"}
 
 
 def _variant(table: Table, number: int) -> Variant:
-    table.check(_QUERY_KEYS | {"name", "repeat", "before", "target", "replace"})
+    table.check(_QUERY_KEYS | {"name", "repeat", "before", "target", "replace", "require"})
     name = table.text("name", str(number))
     table = table.called(f"variant {name!r}")
     replace = table.table("replace", "[variant.replace]")
@@ -152,7 +153,8 @@ def _variant(table: Table, number: int) -> Variant:
         missing = sorted(map(str, set(query.outputs) ^ set(outputs)))
         what = f"outputs and [variant.replace] do not name the same: {missing[0]!r} is only in one of them"
         raise table.problem(what, "say for each output what replaces it")
-    return Variant(name, query, targets, outputs, repeat)
+    require = tuple(Expression(text) for text in table.texts("require"))
+    return Variant(name, query, targets, outputs, repeat, require)
 
 
 def _query(table: Table, replaced: tuple[str, ...] = ()) -> Query:

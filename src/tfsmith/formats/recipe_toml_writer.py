@@ -36,6 +36,7 @@ def recipe_toml(recipe: Recipe) -> str:
 
 def _variant(variant: Variant) -> list[str]:
     lines = ["", "[[variant]]", _pair("name", variant.name), *_head(variant.query)]
+    lines += [_pair("require", [one.text for one in variant.require])] if variant.require else []
     for node in variant.query.nodes:
         lines += ["", "[[variant.node]]", *_node(node)]
     if variant.repeat is not None:

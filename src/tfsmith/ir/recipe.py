@@ -144,6 +144,7 @@ class Variant:
         outputs: For each output of the query: the target's output that takes its place, or an input of the query (the
             match is then removed and its input passed on). Of a repeated query, the outputs of the last unit.
         repeat: How the query repeats, if it does.
+        require: What must be true of a match, such as `rank(x) == 2`; otherwise it is left alone.
     """
 
     name: str
@@ -151,6 +152,7 @@ class Variant:
     targets: tuple[TargetNode, ...]
     outputs: Mapping[Endpoint, Endpoint]
     repeat: Repeat | None = None
+    require: tuple[Expression, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

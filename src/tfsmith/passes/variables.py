@@ -61,7 +61,26 @@ def restore_sources(meta: MetaGraph) -> dict[str, Source]:
     root = graph.by_name.get(graph.resolve(saver.restore_op_name).node)
     if root is None:
         return {}
-    return dict(_Restores(graph.library).below(graph, root))
+    sources = dict(_Restores(graph.library).below(graph, root))
+    return sources if meta.objects is None else {**_copied(graph, sources), **sources}
+
+
+def _copied(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Source]:
+    """Variables of which a restored one is a copy: its initial value is theirs.
+
+    Keras 3 leaves two nodes for each variable when `tf.saved_model.save` writes a model: functions take the first, and
+    the saver restores the second, a copy of it. To TensorFlow 2 both are one object.
+    """
+    found: dict[str, Source] = {}
+    for name, source in sources.items():
+        for use in graph.consumers(name, 0) if name in graph else ():
+            data = use.node.data_inputs
+            if use.node.op != "AssignVariableOp" or use.input != 0 or len(data) < 2:
+                continue
+            value = graph.by_name.get(graph.resolve(data[1]).node)
+            if value is not None and value.op == "ReadVariableOp" and value.inputs:
+                found.setdefault(graph.resolve(value.inputs[0]).node, source)
+    return found
 
 
 def initial_values(graph: Graph, initializers: Sequence[str]) -> dict[str, Tensor]:

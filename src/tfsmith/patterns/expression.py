@@ -1,5 +1,6 @@
 """Reads and computes the expressions of a recipe's target, such as `dim(kernel, 0) // attr(split, num_split)`.
 
+    test    = sum [ ("==" | "!=" | "<=" | ">=" | "<" | ">") sum ]
     sum     = product { ("+" | "-") product }
     product = unary { ("*" | "//" | "/") unary }
     unary   = "-" unary | value
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import eq, ge, gt, le, lt, ne
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,7 +36,10 @@ __all__ = ["Facts", "evaluate", "parse_expression"]
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<float>[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)|(?P<int>[0-9]+)"
-    r"|(?P<text>\"[^\"]*\"|'[^']*')|(?P<name>[A-Za-z_][A-Za-z0-9_.]*(?::[0-9]+)?)|(?P<sign>//|[-+*/(),\[\]]))"
+    r"|(?P<text>\"[^\"]*\"|'[^']*')|(?P<name>[A-Za-z_][A-Za-z0-9_.]*(?::[0-9]+)?)|(?P<sign>//|[=!<>]=|[-+*/(),\[\]<>]))"
+)
+_TESTS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
+    {"==": eq, "!=": ne, "<=": le, ">=": ge, "<": lt, ">": gt}
 )
 _MOST_TEXT = 2000
 _MOST_DIGITS = 18
@@ -97,6 +102,13 @@ class _Sum:
 
 
 @dataclass(frozen=True, slots=True)
+class _Test:
+    sign: str
+    left: Any
+    right: Any
+
+
+@dataclass(frozen=True, slots=True)
 class _List:
     items: tuple[Any, ...]
 
@@ -141,6 +153,9 @@ class _Parser:
 
     def parse(self) -> Any:
         found = self._sum()
+        sign = self._take(*_TESTS)
+        if sign is not None:
+            found = _Test(sign, found, self._sum())
         if self._tokens[self._at][0] != "end":
             raise self._fault(self._tokens[self._at][2])
         return found
@@ -237,6 +252,8 @@ class _Evaluator:
             return tuple(_plain(self.value(item)) for item in tree.items)
         if isinstance(tree, _Sum):
             return self._sum(tree)
+        if isinstance(tree, _Test):
+            return self._test(tree)
         if isinstance(tree, _Name):
             raise UsageError(f"{tree.text!r} stands where a value is wanted", remedy=_REMEDY)
         function = _FUNCTIONS.get(tree.function)
@@ -256,6 +273,15 @@ class _Evaluator:
         for sign, right in reversed(rest):
             total = self._bounded(self._apply(sign, total, self._number(right)))
         return total
+
+    def _test(self, tree: _Test) -> bool:
+        left, right = _plain(self.value(tree.left)), _plain(self.value(tree.right))
+        if tree.sign in ("==", "!="):
+            is_same = (left.name if isinstance(left, DType) else left) == right
+            return is_same if tree.sign == "==" else not is_same
+        if any(isinstance(one, bool) or not isinstance(one, (int, float)) for one in (left, right)):
+            raise UsageError(f"{_shown(left)} {tree.sign} {_shown(right)} compares no numbers", remedy=_REMEDY)
+        return _TESTS[tree.sign](left, right)
 
     def _bounded(self, number: int | float) -> int | float:
         if not abs(number) <= 2**63:

@@ -13,6 +13,7 @@ from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, StringTensor, Tensor
 from tfsmith.limits import MAX_SMALL_MESSAGE
 from tfsmith.patterns.body_index import BodyIndex
 from tfsmith.patterns.plan import Wanted
+from tfsmith.patterns.small_values import flat_values
 
 __all__ = ["attr_of", "constant_misfit", "is_same_attr", "misfit"]
 
@@ -109,7 +110,7 @@ def constant_misfit(wanted: ConstantQuery, node: Node) -> str | None:
     most = len(wanted.values) if wanted.shape is None else Shape(wanted.shape).elements
     if elements != most:
         return f"its value must be {_values(wanted)}, and it has {_count(elements, 'element')}"
-    found = tensor.numpy().reshape(-1).tolist()
+    found = flat_values(tensor)
     step = 1 if len(wanted.values) > 1 else 0
     for at, one in enumerate(found):
         if not _is_value(wanted, at * step, one, tensor):
@@ -122,7 +123,7 @@ def _fill(tensor: Tensor, elements: int) -> Any:
     if not elements:
         return None
     if isinstance(tensor, FilledTensor) and len(tensor.values) <= tensor.dtype.itemsize:
-        return FilledTensor(tensor.dtype, Shape(()), tensor.values).numpy().tolist()
+        return flat_values(FilledTensor(tensor.dtype, Shape(()), tensor.values))[0]
     if isinstance(tensor, StringTensor) and len(tensor.values) <= 1:
         return tensor.values[0] if tensor.values else b""
     return None
@@ -145,6 +146,9 @@ def _is_value(wanted: ConstantQuery, at: int, found: Any, tensor: Tensor) -> boo
 
 def _is_rounded(value: float, found: complex, tensor: Tensor) -> bool:
     """Whether a short type such as bfloat16 cannot say the value better than this."""
+    if tensor.dtype.name in ("float32", "float64"):
+        rounded = _single(value) if tensor.dtype.name == "float32" else value
+        return bool(rounded == found and rounded and abs(rounded) < float("inf"))
     import numpy
 
     with numpy.errstate(all="ignore"):

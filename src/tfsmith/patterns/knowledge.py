@@ -21,6 +21,7 @@ from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.passes.calls import CALLERS
 from tfsmith.patterns.shape_rules import infer_shape
+from tfsmith.patterns.small_values import flat_values
 
 __all__ = ["Knowledge", "small_integers"]
 
@@ -271,7 +272,7 @@ def small_integers(tensor: Tensor) -> tuple[int, ...] | None:
     """The values of a small tensor of 32-bit or 64-bit integers, flat, or None; reads it."""
     if tensor.dtype not in (dtype_named("int32"), dtype_named("int64")) or tensor.nbytes > _SMALL:
         return None
-    return tuple(int(value) for value in tensor.numpy().reshape(-1).tolist())
+    return tuple(int(value) for value in flat_values(tensor))
 
 
 def _functions(node: Node) -> Iterator[Func]:

@@ -15,7 +15,8 @@ from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Recipe
 from tfsmith.patterns.build import Built, Draft, Source, build
 from tfsmith.patterns.enclosed import enclosed_users
-from tfsmith.patterns.facts import match_nodes
+from tfsmith.patterns.expression import evaluate
+from tfsmith.patterns.facts import MatchFacts, match_nodes
 from tfsmith.patterns.knowledge import Knowledge
 from tfsmith.patterns.users import Outside, Sharing, Taken, examine, is_source
 
@@ -94,6 +95,9 @@ def plan_match(
     if nodes & gone:
         return Skipped(match, f"node {min(nodes & gone)!r} went with another match")
     try:
+        unmet = _unmet(match, body, knowledge)
+        if unmet is not None:
+            return Skipped(match, f"the recipe wants {unmet}, which is not so here")
         built = build(match, recipe, body, knowledge)
     except UnsupportedError as error:
         return Skipped(match, str(error))
@@ -115,6 +119,12 @@ def plan_match(
     except UnsupportedError as error:
         return Skipped(match, error.what)
     return Planned(match, nodes, kept, sharing, drafts, keepers, built.outputs)
+
+
+def _unmet(match: Match, body: Body, knowledge: Knowledge) -> str | None:
+    """The first requirement of the recipe that the match does not meet; what is not known is not met."""
+    facts = MatchFacts(match, body, knowledge)
+    return next((one.text for one in match.variant.require if not evaluate(one.text, facts)), None)
 
 
 def _let_go(
