@@ -81,8 +81,8 @@ def test_every_place_is_replaced_and_linked() -> None:
 @pytest.mark.parametrize(
     ("require", "count", "says"),
     [
-        ("rank(x) == 1", 2, None),
-        ("rank(x) == 2", 0, "the recipe wants rank(x) == 2, which is not so here"),
+        ("rank(x) == 2", 2, None),
+        ("rank(x) == 1", 0, "the recipe wants rank(x) == 1, which is not so here"),
         ("dim(x, 5) == 1", 0, "has no axis 5"),
     ],
 )

@@ -1,23 +1,8 @@
-"""Reads and computes the expressions of a recipe's target, such as `dim(kernel, 0) // attr(split, num_split)`.
-
-    test    = sum [ ("==" | "!=" | "<=" | ">=" | "<" | ">") sum ]
-    sum     = product { ("+" | "-") product }
-    product = unary { ("*" | "//" | "/") unary }
-    unary   = "-" unary | value
-    value   = number | "text" | true | false | "(" sum ")" | "[" [ sum { "," sum } ] "]" | name "(" [ arguments ] ")"
-
-Functions: `dim(x, axis)`, `rank(x)`, `size(x)`, `shape(x)` and `dtype(x)` of a tensor (`dim(x, axis, 128)`: 128 where
-the file does not say it); `attr(node, Name)`;
-`value(x, index...)`, an element of a small constant; `units()`, how often the unit of the recipe repeats, and
-`count(a, b)`, how many inputs `each(a, b)` stands for. `x` is an input of the query or a wanted node (`node:1` for
-another output than the first); a name that is no plain word is written in quotes.
-"""
+"""Computes the expressions of a recipe for a match. What they may say: `tfsmith.patterns.syntax`."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from operator import eq, ge, gt, le, lt, ne
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
@@ -27,25 +12,18 @@ from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.limits import MAX_DEPTH
+from tfsmith.patterns.syntax import FORMS, List, Literal, Name, Sum, Test, parse_expression
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Facts", "evaluate", "parse_expression"]
 
-_TOKEN = re.compile(
-    r"\s*(?:(?P<float>[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+)|(?P<int>[0-9]+)"
-    r"|(?P<text>\"[^\"]*\"|'[^']*')|(?P<name>[A-Za-z_][A-Za-z0-9_.]*(?::[0-9]+)?)|(?P<sign>//|[=!<>]=|[-+*/(),\[\]<>]))"
-)
 _TESTS: Mapping[str, Callable[[Any, Any], bool]] = MappingProxyType(
     {"==": eq, "!=": ne, "<=": le, ">=": ge, "<": lt, ">": gt}
 )
-_MOST_TEXT = 2000
-_MOST_DIGITS = 18
 _SMALL = 1 << 20
 """Bytes of a constant of which `value` reads an element."""
-_REMEDY = "write numbers, text, + - * // / and functions such as dim(kernel, 0) or attr(mean, T)"
 
 
 class Facts(Protocol):
@@ -76,52 +54,6 @@ class Facts(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Literal:
-    value: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Name:
-    """A name that is an argument of a function."""
-
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class _Call:
-    function: str
-    args: tuple[Any, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Sum:
-    sign: str
-    left: Any
-    right: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _Test:
-    sign: str
-    left: Any
-    right: Any
-
-
-@dataclass(frozen=True, slots=True)
-class _List:
-    items: tuple[Any, ...]
-
-
-def parse_expression(text: str) -> object:
-    """Reads an expression; what it gives is for `evaluate` alone.
-
-    Raises:
-        UsageError: It is no expression; the error says at which character.
-    """
-    return _Parser(text).parse()
-
-
 def evaluate(text: str, facts: Facts) -> Any:
     """Computes an expression: a number, text, bool, DType, Shape, list of these, or an `Attr` that is copied whole.
 
@@ -132,112 +64,6 @@ def evaluate(text: str, facts: Facts) -> Any:
     return _Evaluator(text, facts).value(parse_expression(text))
 
 
-class _Parser:
-    """Reads one expression from left to right."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        if len(text) > _MOST_TEXT:
-            raise UsageError(f"an expression has {len(text)} characters", remedy=f"the most is {_MOST_TEXT}")
-        self._tokens: list[tuple[str, str, int]] = []
-        at = 0
-        while at < len(text.rstrip()):
-            found = _TOKEN.match(text, at)
-            if found is None or found.lastgroup is None:
-                raise self._fault(at)
-            self._tokens.append((found.lastgroup, found[found.lastgroup], found.start(found.lastgroup)))
-            at = found.end()
-        self._tokens.append(("end", "", len(text)))
-        self._at = 0
-        self._depth = 0
-
-    def parse(self) -> Any:
-        found = self._sum()
-        sign = self._take(*_TESTS)
-        if sign is not None:
-            found = _Test(sign, found, self._sum())
-        if self._tokens[self._at][0] != "end":
-            raise self._fault(self._tokens[self._at][2])
-        return found
-
-    def _fault(self, at: int) -> UsageError:
-        what = f"{self._text[:100]!r} is no expression: it goes wrong at {self._text[at : at + 20]!r}"
-        return UsageError(what, remedy=_REMEDY)
-
-    def _take(self, *signs: str) -> str | None:
-        kind, text, _ = self._tokens[self._at]
-        if kind != "sign" or text not in signs:
-            return None
-        self._at += 1
-        return text
-
-    def _need(self, sign: str) -> None:
-        if self._take(sign) is None:
-            raise self._fault(self._tokens[self._at][2])
-
-    def _sum(self) -> Any:
-        left = self._product()
-        while (sign := self._take("+", "-")) is not None:
-            left = _Sum(sign, left, self._product())
-        return left
-
-    def _product(self) -> Any:
-        left = self._unary()
-        while (sign := self._take("*", "//", "/")) is not None:
-            left = _Sum(sign, left, self._unary())
-        return left
-
-    def _unary(self) -> Any:
-        self._depth += 1
-        if self._depth > MAX_DEPTH:
-            raise self._fault(self._tokens[self._at][2])
-        try:
-            return _Sum("-", _Literal(0), self._unary()) if self._take("-") else self._value()
-        finally:
-            self._depth -= 1
-
-    def _value(self) -> Any:
-        kind, text, at = self._tokens[self._at]
-        if self._take("("):
-            inner = self._sum()
-            self._need(")")
-            return inner
-        if self._take("["):
-            return _List(self._items("]", self._sum))
-        self._at += 1
-        if kind == "int" and len(text) <= _MOST_DIGITS:
-            return _Literal(int(text))
-        if kind == "float":
-            return _Literal(float(text))
-        if kind == "text":
-            return _Literal(text[1:-1])
-        if kind == "name" and text in ("true", "false"):
-            return _Literal(text == "true")
-        if kind == "name" and self._take("("):
-            return _Call(text, self._items(")", self._argument))
-        raise self._fault(at)
-
-    def _items(self, end: str, item: Callable[[], Any]) -> tuple[Any, ...]:
-        if self._take(end):
-            return ()
-        found = [item()]
-        while self._take(","):
-            found.append(item())
-        self._need(end)
-        return tuple(found)
-
-    def _argument(self) -> Any:
-        """A plain word is a name, unless it is the name of a function that is called."""
-        (kind, text, _), (_, following, _) = (
-            self._tokens[self._at],
-            self._tokens[min(self._at + 1, len(self._tokens) - 1)],
-        )
-        if kind == "name" and following != "(" and text not in ("true", "false"):
-            self._at += 1
-            return _Name(text)
-        return self._sum()
-
-
 class _Evaluator:
     """Computes one expression for one match."""
 
@@ -246,27 +72,27 @@ class _Evaluator:
         self._facts = facts
 
     def value(self, tree: Any) -> Any:
-        if isinstance(tree, _Literal):
+        if isinstance(tree, Literal):
             return tree.value
-        if isinstance(tree, _List):
+        if isinstance(tree, List):
             return tuple(_plain(self.value(item)) for item in tree.items)
-        if isinstance(tree, _Sum):
+        if isinstance(tree, Sum):
             return self._sum(tree)
-        if isinstance(tree, _Test):
+        if isinstance(tree, Test):
             return self._test(tree)
-        if isinstance(tree, _Name):
-            raise UsageError(f"{tree.text!r} stands where a value is wanted", remedy=_REMEDY)
+        if isinstance(tree, Name):
+            raise UsageError(f"{tree.text!r} stands where a value is wanted", remedy=FORMS)
         function = _FUNCTIONS.get(tree.function)
         if function is None:
             what = f"there is no function {tree.function!r}"
             raise UsageError(what, remedy=f"the functions are {', '.join(sorted(_FUNCTIONS))}")
         return function(self, tree.args)
 
-    def _sum(self, tree: _Sum) -> int | float:
+    def _sum(self, tree: Sum) -> int | float:
         # Long rows of sums lean to the left, so they are walked, not recursed into.
         rest = []
         left: Any = tree
-        while isinstance(left, _Sum):
+        while isinstance(left, Sum):
             rest.append((left.sign, left.right))
             left = left.left
         total = self._number(left)
@@ -274,13 +100,13 @@ class _Evaluator:
             total = self._bounded(self._apply(sign, total, self._number(right)))
         return total
 
-    def _test(self, tree: _Test) -> bool:
+    def _test(self, tree: Test) -> bool:
         left, right = _plain(self.value(tree.left)), _plain(self.value(tree.right))
         if tree.sign in ("==", "!="):
             is_same = (left.name if isinstance(left, DType) else left) == right
             return is_same if tree.sign == "==" else not is_same
         if any(isinstance(one, bool) or not isinstance(one, (int, float)) for one in (left, right)):
-            raise UsageError(f"{_shown(left)} {tree.sign} {_shown(right)} compares no numbers", remedy=_REMEDY)
+            raise UsageError(f"{_shown(left)} {tree.sign} {_shown(right)} compares no numbers", remedy=FORMS)
         return _TESTS[tree.sign](left, right)
 
     def _bounded(self, number: int | float) -> int | float:
@@ -302,23 +128,23 @@ class _Evaluator:
     def _number(self, tree: Any) -> int | float:
         found = _plain(self.value(tree))
         if isinstance(found, bool) or not isinstance(found, (int, float)):
-            raise UsageError(f"{_shown(found)} is no number, and cannot be part of a sum", remedy=_REMEDY)
+            raise UsageError(f"{_shown(found)} is no number, and cannot be part of a sum", remedy=FORMS)
         return self._bounded(found)
 
     def name(self, args: Sequence[Any], number: int, function: str) -> str:
         """An argument that is a name."""
         found = args[number] if number < len(args) else None
-        if isinstance(found, _Name):
+        if isinstance(found, Name):
             return found.text
-        if isinstance(found, _Literal) and isinstance(found.value, str):
+        if isinstance(found, Literal) and isinstance(found.value, str):
             return found.value
-        raise UsageError(f"{function} wants a name as argument {number + 1}", remedy=_REMEDY)
+        raise UsageError(f"{function} wants a name as argument {number + 1}", remedy=FORMS)
 
     def integer(self, tree: Any, function: str) -> int:
         """An argument that is a whole number."""
         found = _plain(self.value(tree))
         if isinstance(found, bool) or not isinstance(found, int):
-            raise UsageError(f"{function} wants a whole number, and has {_shown(found)}", remedy=_REMEDY)
+            raise UsageError(f"{function} wants a whole number, and has {_shown(found)}", remedy=FORMS)
         return found
 
     def known_shape(self, x: str) -> tuple[int, ...]:
