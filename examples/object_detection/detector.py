@@ -54,7 +54,8 @@ def build(pipeline: Pipeline, images: Any) -> tuple[Any, Any, dict[str, Any]]:
         API: boxes as ymin, xmin, ymax, xmax from 0 to 1, the best first, padded with zeros to a fixed number.
     """
     with tf.name_scope("Preprocessor"):
-        resized = tf.image.resize_bilinear(tf.cast(images, tf.float32), [pipeline.height, pipeline.width])
+        size = [pipeline.height, pipeline.width]
+        resized = tf.image.resize_bilinear(tf.cast(images, tf.float32), size, half_pixel_centers=True)
         pixels = resized * (2.0 / 255.0) - 1.0
     grids = _features(pixels)[: pipeline.num_layers]
     encodings, logits = zip(*(_predict(grid, n, pipeline.num_classes) for n, grid in enumerate(grids)), strict=True)
@@ -132,14 +133,12 @@ def _suppress(boxes: Any, scores: Any, pipeline: Pipeline) -> tuple[Any, Any, An
     box, score, kind = (tf.concat(part, 0) for part in zip(*parts, strict=True))
     count = tf.minimum(tf.size(score), pipeline.max_total_detections)
     score, order = tf.nn.top_k(score, count)
-    room = pipeline.max_total_detections - count
-    window = tf.clip_by_value(tf.gather(box, order), 0.0, 1.0)
-    return (
-        tf.pad(window, [[0, room], [0, 0]]),
-        tf.pad(score, [[0, room]]),
-        tf.pad(tf.gather(kind, order), [[0, room]]),
-        tf.cast(count, tf.float32),
-    )
+    box = tf.clip_by_value(tf.gather(box, order), 0.0, 1.0)
+    room = [0, pipeline.max_total_detections - count]
+    padded = (tf.pad(box, [room, [0, 0]]), tf.pad(score, [room]), tf.pad(tf.gather(kind, order), [room]))
+    for tensor in padded:
+        tensor.set_shape([pipeline.max_total_detections, *tensor.shape[1:]])
+    return *padded, tf.cast(count, tf.float32)
 
 
 def build_loss(encoding: Any, logits: Any, wanted: Any, labels: Any, weights: Any) -> Any:

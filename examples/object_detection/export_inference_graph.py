@@ -24,19 +24,20 @@ from detector import INPUT_TYPES, OUTPUTS, build, make_input
 def export_inference_graph(told: argparse.Namespace) -> None:
     """Builds the graph, and writes it in all its forms."""
     output = Path(told.output_directory)
+    output.mkdir(parents=True, exist_ok=True)
     placeholder, images = make_input(told.input_type, told.input_shape)
     _, _, detections = build(read_pipeline(told.pipeline_config_path), images)
     write_saved_model(output / "saved_model", told.trained_checkpoint_prefix, placeholder, detections)
-    model = tfsmith.load(output / "saved_model")
-    tfsmith.save(tfsmith.freeze(model, OUTPUTS), output / "frozen_inference_graph.pb")
-    tfsmith.save(model, output / "model.ckpt.meta")
+    frozen = tfsmith.freeze(tfsmith.load(output / "saved_model"), OUTPUTS)
+    tfsmith.save(frozen, output / "frozen_inference_graph.pb")
+    tfsmith.convert(output / "saved_model", output / "model.ckpt.meta")
     shutil.copyfile(told.pipeline_config_path, output / "pipeline.config")
 
 
 def write_saved_model(path: Path, trained_checkpoint_prefix: str, inputs: tf.Tensor, outputs: dict[str, tf.Tensor]) -> None:
     """What the document does in 30 lines, with a Saver, a session and a builder."""
     tfsmith.export(
-        tf.get_default_graph().as_graph_def(),
+        tf.get_default_graph().as_graph_def(add_shapes=True),
         path,
         inputs={"inputs": inputs.name},
         outputs={key: tensor.name for key, tensor in outputs.items()},

@@ -122,30 +122,31 @@ def _unfilter_slowly(kind: int, row: list[int], above: list[int], channels: int)
 def draw_box(picture: Any, box: Sequence[float], label: str, colour: Sequence[int]) -> None:
     """Draws a box (ymin, xmin, ymax, xmax from 0 to 1) with a label into a picture, in place."""
     height, width, _ = picture.shape
-    scale = max(1, round(min(height, width) / 240))
-    thick = scale + 1
-    top, bottom = (int(np.clip(round(value * height), 0, height)) for value in (box[0], box[2]))
-    left, right = (int(np.clip(round(value * width), 0, width)) for value in (box[1], box[3]))
-    for rows, columns in (
-        (slice(top, top + thick), slice(left, right)),
-        (slice(max(bottom - thick, 0), bottom), slice(left, right)),
-        (slice(top, bottom), slice(left, left + thick)),
-        (slice(top, bottom), slice(max(right - thick, 0), right)),
-    ):
-        picture[rows, columns] = colour
+    scale = max(1, round(min(height, width) / 320))
+    top, bottom = (round(value * height) for value in (box[0], box[2]))
+    left, right = (round(value * width) for value in (box[1], box[3]))
+    for grow, thick, paint in ((scale, 3 * scale, _WHITE), (0, scale, colour)):  # a white edge on either side
+        _frame(picture, top - grow, left - grow, bottom + grow, right + grow, thick, paint)
     text = _text(label, scale)
-    tag_height, tag_width = text.shape
-    y = top - tag_height if top >= tag_height else top  # above the box, or inside if there is no room
-    x = max(min(left, width - tag_width), 0)
-    tag = picture[y : y + tag_height, x : x + tag_width]
-    mask = text[: tag.shape[0], : tag.shape[1]]
-    tag[...] = np.where(mask[..., None], np.array(_WHITE, np.uint8), np.array(colour, np.uint8))
+    y = top - len(text) if top >= len(text) else top  # above the box, or inside if there is no room
+    x = max(min(left - scale, width - text.shape[1]), 0)
+    tag = picture[y : y + text.shape[0], x : x + text.shape[1]]
+    mask = text[: tag.shape[0], : tag.shape[1], None]
+    tag[...] = np.where(mask, np.array(_WHITE, np.uint8), np.array(colour, np.uint8))
+
+
+def _frame(picture: Any, top: int, left: int, bottom: int, right: int, thick: int, colour: Sequence[int]) -> None:
+    """The four sides of a box; what lies outside of the picture is left out."""
+    sides = [(top, bottom, left, left + thick), (top, bottom, right - thick, right)]
+    sides += [(top, top + thick, left, right), (bottom - thick, bottom, left, right)]
+    for y0, y1, x0, x1 in sides:
+        picture[max(y0, 0) : max(y1, 0), max(x0, 0) : max(x1, 0)] = colour
 
 
 def _text(label: str, scale: int) -> Any:
     """A label as a mask: glyphs of 5 by 7 points, a point of space around each."""
-    columns = np.zeros((9, 2 + 6 * len(label)), bool)
+    columns = np.zeros((11, 3 + 6 * len(label)), bool)
     for number, letter in enumerate(label.upper()):
         rows = np.array(_GLYPHS.get(letter, _GLYPHS[" "]), np.uint8)
-        columns[1:8, 2 + 6 * number : 7 + 6 * number] = (rows[:, None] >> np.arange(4, -1, -1)) & 1
+        columns[2:9, 2 + 6 * number : 7 + 6 * number] = (rows[:, None] >> np.arange(4, -1, -1)) & 1
     return columns.repeat(scale, 0).repeat(scale, 1)

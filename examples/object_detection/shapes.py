@@ -131,7 +131,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Draws a picture with circles, squares and triangles.")
     parser.add_argument("file", metavar="FILE.png")
     parser.add_argument("--seed", type=int, default=100_007)
-    parser.add_argument("--size", type=int, default=480, help="pixels (default: 480)")
+    parser.add_argument("--size", type=int, default=640, help="pixels (default: 640)")
     told = parser.parse_args()
     scene = make_scene(told.seed)
     write_png(told.file, draw(scene, told.size))

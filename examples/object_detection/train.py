@@ -57,7 +57,8 @@ def train(pipeline: Pipeline, output: str) -> None:
     tf.set_random_seed(1)
     placeholder, images = make_input("image_tensor")
     encoding, logits, detections = build(pipeline, images)
-    feeds = [tf.placeholder(tf.float32, [None, *column.shape[1:]]) for column in targets]
+    with tf.name_scope("targets"):
+        feeds = [tf.placeholder(tf.float32, [None, *column.shape[1:]]) for column in targets]
     loss = build_loss(encoding, logits, *feeds)
     step = tf.train.get_or_create_global_step()
     rate = tf.train.cosine_decay(pipeline.learning_rate, step, pipeline.num_steps)

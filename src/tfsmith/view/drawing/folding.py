@@ -54,17 +54,19 @@ def _template(name: str) -> str:
 def scope_groups(titles: Iterable[str], most: int) -> dict[str, str]:
     """For each title, the scope that it is drawn in: as deep as possible with at most `most` of them.
 
-    A title that has no such deep scope stands for itself.
+    A title that has no such deep scope stands for itself. Where no title has scopes, the words of the names, which `_`
+    joins, are as good.
     """
     listed = list(titles)
-    deepest = max((title.count("/") for title in listed), default=0)
+    mark = "/" if any("/" in title for title in listed) else "_"
+    deepest = max((title.count(mark) for title in listed), default=0)
     for depth in range(deepest, -1, -1):
-        groups = {title: _scope(title, depth) for title in listed}
+        groups = {title: _scope(title, depth, mark) for title in listed}
         if len(set(groups.values())) <= most or depth == 0:
             return groups
     return {}
 
 
-def _scope(title: str, depth: int) -> str:
-    parts = title.split("/")
-    return title if len(parts) <= depth + 1 else "/".join(parts[: depth + 1])
+def _scope(title: str, depth: int, mark: str) -> str:
+    parts = title.split(mark)
+    return title if len(parts) <= depth + 1 else mark.join(parts[: depth + 1])

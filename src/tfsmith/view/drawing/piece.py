@@ -14,6 +14,7 @@ __all__ = ["Box", "Piece", "lay_out"]
 
 _MOST_BOXES = 28
 _MOST_OPS = 4
+_FEW = 2
 
 
 @dataclass(slots=True)
@@ -39,6 +40,8 @@ class Box:
         title = self.title.removeprefix(strip)
         if len(self.names) == 1:
             return [title, next(iter(self.ops))]
+        if len(self.names) <= _FEW:
+            return [title, ", ".join(self.ops)]
         listed = [op if count == 1 else f"{op} {TIMES}{count}" for op, count in self.ops.most_common(_MOST_OPS)]
         more = len(self.ops) - _MOST_OPS
         return [title, f"{len(self.names)} nodes: " + ", ".join(listed) + (f", +{more} ops" if more > 0 else "")]
@@ -66,8 +69,12 @@ def lay_out(query: Query) -> Piece:
     ops = {node.name: "|".join(node.ops) for node in query.nodes}
     folded = fold_names(ops, ops)
     title_of = {name: fold.title for fold in folded for name in fold.names}
-    scopes = scope_groups((fold.title for fold in folded), _MOST_BOXES)
-    box_of = {name: scopes[title] for name, title in title_of.items()}
+    owners = _owners(query)
+    scopes = scope_groups(
+        (fold.title for fold in folded if not all(name in owners for name in fold.names)), _MOST_BOXES
+    )
+    box_of = {name: scopes[title_of[name]] for name in title_of if name not in owners}
+    box_of |= {name: box_of[owner] for name, owner in owners.items()}
     turn = {name: scope_numbers(name) for fold in folded if len(fold.names) > 1 for name in fold.names}
     seeds = {endpoint.node for endpoint in query.outputs}
     boxes: dict[str, Box] = {}
@@ -97,6 +104,17 @@ def lay_out(query: Query) -> Piece:
         frozenset(carries),
         {name: tuple(dict.fromkeys(found)) for name, found in users.items()},
     )
+
+
+def _owners(query: Query) -> dict[str, str]:
+    """For constants and their like that one node takes, that node: they are drawn in its box."""
+    users: dict[str, set[str]] = {}
+    for node in query.nodes:
+        for source in node.inputs:
+            users.setdefault(source.node, set()).add(node.name)
+    seeds = {endpoint.node for endpoint in query.outputs}
+    lonely = [node.name for node in query.nodes if not node.inputs and node.name not in seeds]
+    return {name: next(iter(users[name])) for name in lonely if len(users.get(name, ())) == 1}
 
 
 def _rank(boxes: Mapping[str, Box], edges: set[tuple[str, str]]) -> set[tuple[str, str]]:

@@ -172,14 +172,14 @@ class _Drawing:
         """Draws the new nodes with their inputs beside them; returns the lower end."""
         top = _TOP
         for target in self.variant.targets:
-            lines = [target.op, *_attr_lines(target)]
+            lines = [shorten(line, 60) for line in (target.op, *_attr_lines(target))]
             listed = ports(self.variant, target, self._units)
             labels = [f"{port.label}: {shorten(port.title.removeprefix(self._scope()), _LONGEST)}" for port in listed]
             box = max(map(text_width, [*lines, *labels])) + 30
             head = 18 + 14 * len(lines)
             pitch = [34.0 + 14 * (len(self._pill_lines(port)) - 1) for port in listed]
             room = sum(pitch) + 4
-            self.canvas.box(left, top, box, [shorten(line, 60) for line in lines], kind="target", room=room)
+            self.canvas.box(left, top, box, lines, kind="target", room=room)
             y = top + head
             for port, label, space in zip(listed, labels, pitch, strict=True):
                 self.canvas.dot(left, y + 12)
