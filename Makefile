@@ -40,7 +40,7 @@ check: $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -m "not tensorflow" -n 2 --dist loadfile tests/unit tests/roundtrip tests/test_floors.py
+	$(BIN)/python -m pytest -q -m "not tensorflow and not slow" -n 2 --dist loadfile tests/unit tests/roundtrip tests/test_floors.py
 
 test: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -15,6 +15,8 @@ from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen
 
+pytestmark = pytest.mark.slow
+
 CONFIG = BertConfig.tiny()
 
 

@@ -38,6 +38,8 @@ import json, os, sys
 sys.path[:] = json.loads(sys.argv[1])
 from tfsmith.engines.frames import read_frame, write_frame
 import numpy as np
+
+pytestmark = pytest.mark.slow
 requests, answers = sys.stdin.buffer, sys.stdout.buffer
 read_frame(requests)
 {body}

@@ -14,6 +14,8 @@ from tfsmith.patterns import budget as budget_module
 from tfsmith.patterns.matcher import find_matches
 from tfsmith.patterns.validate import validate
 
+pytestmark = pytest.mark.slow
+
 RELU = wanted("r", "Relu", "x")
 
 

@@ -36,6 +36,8 @@ from tfsmith.testing.models import TestModel, bert_classifier
 from tfsmith.testing.variables import Kind
 from tfsmith.testing.write import write_frozen
 
+pytestmark = pytest.mark.slow
+
 FLOAT = dtype_named("float32")
 WEIGHTS = (
     *(f"attention/self/{name}/{what}" for name in ("query", "key", "value") for what in ("kernel", "bias")),

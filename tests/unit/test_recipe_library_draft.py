@@ -22,6 +22,8 @@ from tfsmith.testing.models import TestModel, bert_classifier, conv_net, linear_
 from tfsmith.testing.variables import Kind
 from tfsmith.testing.write import write_frozen
 
+pytestmark = pytest.mark.slow
+
 WEIGHTS = [
     *(f"attention/self/{name}/{what}" for name in ("query", "key", "value") for what in ("kernel", "bias")),
     *("attention/output/dense/kernel", "attention/output/dense/bias"),

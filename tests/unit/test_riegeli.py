@@ -78,6 +78,7 @@ def test_reads_what_riegeli_compressed(name: str, package: str | None) -> None:
     assert contents(opened(SIGNATURE + bytes.fromhex(REAL[name]))) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1 << 20, 3_000_000, 1 << 22])
 @pytest.mark.parametrize("name", ["brotli", "zstd"])
 def test_large_compressed_records_come_out_whole(name: str, size: int) -> None:
