@@ -15,6 +15,7 @@ help:
 	@echo "make bench   benchmarks against peers, time and peak memory"
 	@echo "make story NAME=linear_regression   a worked example, whole; one of: $(STORIES)"
 	@echo "make stories   all of them"
+	@echo "make docs    builds the documents as a site into site/; open site/index.html"
 	@echo "make wheel   builds the wheel into dist/"
 
 $(DEMO)/.ready: $(SOURCES)
@@ -34,6 +35,10 @@ $(VENV)/.check: $(SOURCES)
 
 $(VENV)/.test: $(VENV)/.check
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.check
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
 
 check: $(VENV)/.check
@@ -58,8 +63,12 @@ story: $(VENV)/.test
 stories: $(VENV)/.test
 	@set -e; for name in $(STORIES); do echo "=== $$name"; $(BIN)/python -m examples.$$name.story; done
 
+docs: $(VENV)/.docs
+	$(BIN)/python -m tools.make_site site
+	@echo "site/index.html"
+
 wheel: $(VENV)/.check
 	$(BIN)/python -m build --quiet --outdir dist .
 
 clean:
-	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/.models
+	rm -rf $(VENV) $(DEMO) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/.models
