@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["ConfigError", "Pipeline", "read_pipeline"]
 
-_TOKEN = re.compile(r'\s*(?:#[^\n]*\n\s*)*("[^"\n]*"|[\w.+-]+|[{}:,\[\]])')
+_TOKEN = re.compile(r'\s*(?:#[^\n]*\n\s*)*("[^"\n]*"|[\w.+-]+|[{}:])')
 
 
 class ConfigError(Exception):
@@ -46,10 +46,11 @@ def read_pipeline(path: str | Path) -> Pipeline:
         ConfigError: It is not such a file, or something is missing.
     """
     try:
-        tokens = _tokens(Path(path).read_text(encoding="utf-8"))
+        tree = _message(_tokens(Path(path).read_text(encoding="utf-8")), "")
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    tree = _message(tokens, "")
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from error
 
     def get(name: str) -> Any:
         value: Any = tree

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-import tfsmith
 from found import draw_found, read_answer
+
+import tfsmith
 from pictures import read_png, write_png
 
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")

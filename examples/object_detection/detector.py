@@ -1,7 +1,8 @@
 """A small single-shot detector, in the style of TensorFlow 1 and of the Object Detection API.
 
-A few convolutions look at the whole picture once. At each cell of two grids, boxes of known sizes (the anchors) are moved,
-stretched and scored. What overlaps a better box of the same class is dropped, by non-maximum suppression, in the graph.
+A few convolutions look at the whole picture once. At each cell of two grids, boxes of known sizes (the anchors) are
+moved, stretched and scored. What overlaps a better box of the same class is dropped, by non-maximum suppression, in
+the graph.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ def make_anchors(pipeline: Pipeline) -> Any:
         height, width = -(-pipeline.height // stride), -(-pipeline.width // stride)
         between = float(np.sqrt(scales[layer] * min(scales[layer + 1], scales[layer] * 1.8)))
         y, x, size = np.meshgrid(
-            (np.arange(height) + 0.5) / height, (np.arange(width) + 0.5) / width, [scales[layer], between], indexing="ij"
+            (np.arange(height) + 0.5) / height,
+            (np.arange(width) + 0.5) / width,
+            [scales[layer], between],
+            indexing="ij",
         )
         rows.append(np.stack([y - size / 2, x - size / 2, y + size / 2, x + size / 2], -1).reshape(-1, 4))
     return np.concatenate(rows).astype(np.float32)
@@ -64,7 +68,7 @@ def build(pipeline: Pipeline, images: Any) -> tuple[Any, Any, dict[str, Any]]:
         boxes = _decode(encoding, make_anchors(pipeline), pipeline.box_scales)
         scores = tf.sigmoid(logit)
         found = tf.map_fn(
-            lambda one: _suppress(*one, pipeline), (boxes, scores), (tf.float32,) * 4, parallel_iterations=8
+            lambda one: _suppress(one[0], one[1], pipeline), (boxes, scores), (tf.float32,) * 4, parallel_iterations=8
         )
     return encoding, logit, {name: tf.identity(one, name) for name, one in zip(OUTPUTS, found, strict=True)}
 

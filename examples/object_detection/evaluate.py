@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 
-import tfsmith
 from detect import OUTPUTS
 from scoring import HELD_OUT, score
+
+import tfsmith
 
 
 def main() -> None:

@@ -16,9 +16,10 @@ import sys
 from pathlib import Path
 
 import tensorflow.compat.v1 as tf
-import tfsmith
 from config import ConfigError, read_pipeline
 from detector import INPUT_TYPES, OUTPUTS, build, make_input
+
+import tfsmith
 
 
 def export_inference_graph(told: argparse.Namespace) -> None:
@@ -34,7 +35,9 @@ def export_inference_graph(told: argparse.Namespace) -> None:
     shutil.copyfile(told.pipeline_config_path, output / "pipeline.config")
 
 
-def write_saved_model(path: Path, trained_checkpoint_prefix: str, inputs: tf.Tensor, outputs: dict[str, tf.Tensor]) -> None:
+def write_saved_model(
+    path: Path, trained_checkpoint_prefix: str, inputs: tf.Tensor, outputs: dict[str, tf.Tensor]
+) -> None:
     """What the document does in 30 lines, with a Saver, a session and a builder."""
     tfsmith.export(
         tf.get_default_graph().as_graph_def(add_shapes=True),
@@ -55,8 +58,12 @@ def _shape(text: str) -> tuple[int | None, ...]:
 def main() -> int:
     """Reads the flags, and exports."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--input_type", required=True, choices=INPUT_TYPES, help="what is fed: pixels, or PNG or JPEG files")
-    parser.add_argument("--input_shape", type=_shape, default=(None, None, None, 3), help="of the pixels: 1,None,None,3")
+    parser.add_argument(
+        "--input_type", required=True, choices=INPUT_TYPES, help="what is fed: pixels, or PNG or JPEG files"
+    )
+    parser.add_argument(
+        "--input_shape", type=_shape, default=(None, None, None, 3), help="of the pixels: 1,None,None,3"
+    )
     parser.add_argument("--pipeline_config_path", required=True)
     parser.add_argument("--trained_checkpoint_prefix", required=True, help="such as training/model.ckpt-400")
     parser.add_argument("--output_directory", required=True)

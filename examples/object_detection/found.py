@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pictures import draw_box
 from shapes import NAMES
+
+from pictures import draw_box
 
 __all__ = ["Found", "draw_found", "read_answer"]
 
@@ -23,6 +24,7 @@ class Found:
     box: tuple[float, float, float, float]
 
     def __str__(self) -> str:
+        """A line of a table."""
         top, left, bottom, right = self.box
         return f"{self.name:8}  {self.score:.3f}  x {left:.3f} to {right:.3f}  y {top:.3f} to {bottom:.3f}"
 

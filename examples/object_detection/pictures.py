@@ -80,7 +80,9 @@ def read_png(path: str | Path) -> Any:
         at += 12 + size
     width, height, bits, colours, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[b"IHDR"])
     if bits != 8 or colours not in _CHANNELS or interlaced:
-        raise PictureError(f"{path}: only PNGs of 8 bits per channel, without palette and interlacing, can be read here")
+        raise PictureError(
+            f"{path}: only PNGs of 8 bits per channel, without palette and interlacing, can be read here"
+        )
     channels = _CHANNELS[colours]
     raw = np.frombuffer(zlib.decompress(chunks[b"IDAT"]), np.uint8).reshape(height, 1 + width * channels)
     picture = _unfilter(raw, channels).reshape(height, width, channels)
@@ -125,10 +127,10 @@ def draw_box(picture: Any, box: Sequence[float], label: str, colour: Sequence[in
     scale = max(1, round(min(height, width) / 320))
     top, bottom = (round(value * height) for value in (box[0], box[2]))
     left, right = (round(value * width) for value in (box[1], box[3]))
-    for grow, thick, paint in ((scale, 3 * scale, _WHITE), (0, scale, colour)):  # a white edge on either side
+    for grow, thick, paint in ((scale, 4 * scale, _WHITE), (0, 2 * scale, colour)):  # a white edge on either side
         _frame(picture, top - grow, left - grow, bottom + grow, right + grow, thick, paint)
     text = _text(label, scale)
-    y = top - len(text) if top >= len(text) else top  # above the box, or inside if there is no room
+    y = top - len(text) if top >= len(text) else max(top, 0)  # above the box, or inside if there is no room
     x = max(min(left - scale, width - text.shape[1]), 0)
     tag = picture[y : y + text.shape[0], x : x + text.shape[1]]
     mask = text[: tag.shape[0], : tag.shape[1], None]

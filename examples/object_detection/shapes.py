@@ -130,7 +130,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description="Draws a picture with circles, squares and triangles.")
     parser.add_argument("file", metavar="FILE.png")
-    parser.add_argument("--seed", type=int, default=100_007)
+    parser.add_argument("--seed", type=int, default=100_227)
     parser.add_argument("--size", type=int, default=640, help="pixels (default: 640)")
     told = parser.parse_args()
     scene = make_scene(told.seed)

@@ -128,6 +128,19 @@ def test_a_fault_that_no_engine_can_run_is_found_by_structure(bert: Path) -> Non
         tfsmith.verify(sound, changed(sound, spoiled))
 
 
+def test_a_signature_names_the_outputs_of_a_graph_without_one(bert: Path, tmp_path: Path) -> None:
+    """Of two outputs, none of which is likelier than the other."""
+    model = tfsmith.load(bert / "training" / "model.ckpt-5.meta")
+    names = {"a": "loss/output:0", "b": "bert/pooler/dense/Tanh:0"}
+    inputs = {key: f"{key}:0" for key in ("input_ids", "input_mask", "segment_ids")}
+    tfsmith.export(model, tmp_path / "two", inputs=inputs, outputs=names)
+    tfsmith.save(tfsmith.freeze(model, outputs=list(names.values())), tmp_path / "two.pb")
+    for one, other in (("two", "two.pb"), ("two.pb", "two")):
+        found = tfsmith.verify(tmp_path / one, tmp_path / other, batches=[1])
+        assert found.is_same
+        assert len(found.outputs) == 2
+
+
 def test_given_inputs(bert: Path, tmp_path: Path) -> None:
     feeds = bert_classifier(CONFIG, length=12).example_inputs(batch=2)
     feeds.pop("label_ids", None)

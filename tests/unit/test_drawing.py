@@ -138,7 +138,7 @@ def test_outputs_that_cannot_be(tmp_path: Path, name: str) -> None:
 
 
 def test_an_unknown_variant_is_told_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(NotFoundInModelError, match="it has v"):
+    with pytest.raises(NotFoundInModelError, match="it has 'v'"):
         api.draw_recipe(chain(), tmp_path / "x.svg", variant="w")
 
 

@@ -71,6 +71,11 @@ def test_values_of_another_type(kind: str, value: Any) -> None:
         as_fed("x", port(kind, 2), value)
 
 
+def test_values_that_do_not_fit_are_told_and_not_to_be_converted() -> None:
+    with pytest.raises(UsageError, match=r"int64 \[2\] with values from 1 to 1099511627776; .* int32 \[2\]$"):
+        as_fed("x", port("int32", 2), np.array([2**40, 1]))
+
+
 @pytest.mark.parametrize(
     ("dims", "shape", "words"),
     [

@@ -208,6 +208,11 @@ def test_messages_in_memory() -> None:
         (field(1, field(5, b"2.1")) + field(2, graph_def([])), "metagraph"),
         (unknown("x") + planted.saved_model(), "saved_model"),
         (field(2, planted.meta_graph()), "saved_model"),
+        (field(1, node_def("s", "Relu")) + field(2, node_def("i", "Neg")) + field(3, b"x"), "pattern"),
+        (field(1, node_def("s", "Relu")) + field(3, b"x"), "pattern"),
+        (field(1, field(1, node_def("s", "Relu")) + field(3, b"x")) + field(2, node_def("t", "Bert")), "recipe"),
+        (b'seed_nodes {\n  name: "s"\n}\n', "pattern"),
+        (b'source_pattern {\n}\ntarget_node {\n  name: "t"\n}\n', "recipe"),
         (b"\x08\x01\x12\x00", "unknown"),
         (b"\x00\x01\x02", "unknown"),
         (b"hello, world", "unknown"),
@@ -297,6 +302,10 @@ FOREIGN = [
     (bytes(257) + b"ustar" + bytes(300), "this is a tar archive; unpack it first (tar xf)"),
     (b"\x93NUMPY\x01\x00", "this is a numpy array (.npy); pass a model"),
     (b"\x80\x02}q\x00.", "this is a Python pickle; pass the TensorFlow model that it was made from"),
+    (
+        field(1, node_def("s", "Relu")) + field(3, b"x"),
+        "this is a pattern, and a model is wanted; pass the model that it is to be used on",
+    ),
     (
         b"just some words\n",
         "this is no TensorFlow model that we know; "

@@ -169,6 +169,7 @@ def test_wrong_values(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[
     np.savez(tmp_path / "two.npz", a=np.ones(1), b=np.ones(1))
     (tmp_path / "junk.npy").write_bytes(b"junk")
     (tmp_path / "junk.npz").write_bytes(b"junk")
+    (tmp_path / "junk.dat").write_bytes(b"junk")
     (tmp_path / "cut.npy").write_bytes(b"\x93NUMPY\x01\x00v\x00{'descr'")
     (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:-30])
     np.save(tmp_path / "long.npy", np.ones((1, 2)) * 0.1)
@@ -182,6 +183,7 @@ def test_wrong_values(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[
         f"x={tmp_path / 'objects.npz'}": "Python objects, which are never unpickled",
         f"x={tmp_path / 'junk.npy'}": "this is no file of numpy's",
         f"x={tmp_path / 'junk.npz'}": "this is no file of numpy's",
+        f"x={tmp_path / 'junk.dat'}": "is a file whose name does not say what is in it; write KEY=FILE.npy",
         f"x={tmp_path / 'cut.npy'}": "numpy cannot read it",
         f"x={tmp_path / 'cut.npz'}": "numpy cannot read it",
         f"x={tmp_path / 'two.npz'}": "the archive has no array 'x'; it has: a, b",

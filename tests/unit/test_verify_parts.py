@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from tfsmith.api.pairing import Pair, Sampler, pair_inputs, pair_outputs
-from tfsmith.api.program import make_program
+from tfsmith.api.program import ModelProgram, make_program
 from tfsmith.api.tolerance import Tolerance, difference, tolerance_for
 from tfsmith.errors import UsageError
+from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
+from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.passes.input_ranges import integer_limits
@@ -116,6 +118,26 @@ def test_shapes_that_no_input_fits() -> None:
     a, b = (make_program(freeze(model, FreezeOptions(("loss/output",), batch_size=size)).model) for size in (2, 3))
     with pytest.raises(UsageError, match="no input fits both"):
         Sampler(a, b, pair_inputs(a, b)).make(1, np.random.default_rng(0))
+
+
+def test_types_that_no_input_fits() -> None:
+    model = linear_regression().model
+
+    def program(kind: str) -> ModelProgram:
+        nodes = (
+            Node("x", "Placeholder", (), {"dtype": dtype_named(kind), "shape": Shape((2,))}),
+            Node("y", "Identity", ("x",)),
+        )
+        return make_program(model.replace_graph(Graph(nodes)), ["y"], inputs=["x"])
+
+    def made(one: str, other: str) -> Any:
+        a, b = program(one), program(other)
+        return Sampler(a, b, pair_inputs(a, b)).make(1, np.random.default_rng(0))["x"].dtype.name
+
+    assert made("float64", "float32") == made("float32", "float64") == "float32"
+    assert made("int64", "int32") == "int32"
+    with pytest.raises(UsageError, match="input 'x' is int32 in A and float32 in B; no made-up input fits both"):
+        made("int32", "float32")
 
 
 def test_pairs_by_key_then_by_tensor() -> None:

@@ -62,5 +62,5 @@ def _variants(recipe: Recipe, name: str | None) -> tuple[Variant, ...]:
         names = [one.name for one in recipe.variants]
         near = nearest(name, names) or names
         what = f"the recipe {recipe.name!r} has no variant {name!r}"
-        raise NotFoundInModelError(what, remedy=f"it has {', '.join(near)}")
+        raise NotFoundInModelError(what, remedy=f"it has {', '.join(map(repr, near))}")
     return found

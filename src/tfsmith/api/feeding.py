@@ -128,8 +128,11 @@ def _cast(key: str, port: Port, array: NDArray[Any], wanted: numpy.dtype[Any], *
         is_same = bool(numpy.array_equal(back, array, equal_nan=to_kind == "f"))
         if is_rounded or not array.size or (is_same and not _wraps(array, wanted)):
             return found
+    given = f"input {key!r} is given {array.dtype} {list(array.shape)}"
+    if from_kind == to_kind == "i":  # to convert it would change these values
+        raise UsageError(f"{given} with values from {array.min()} to {array.max()}", remedy=_wanted(port))
     remedy = f"{_wanted(port)}; convert it, as with .astype({port.dtype and port.dtype.base.name!r})"
-    raise UsageError(f"input {key!r} is given {array.dtype} {list(array.shape)}", remedy=remedy)
+    raise UsageError(given, remedy=remedy)
 
 
 def _kind(found: numpy.dtype[Any]) -> str:

@@ -10,6 +10,7 @@ from tfsmith.api.feeding import make_input
 from tfsmith.api.program import ModelProgram
 from tfsmith.engines.protocol import Port
 from tfsmith.errors import UsageError
+from tfsmith.ir.dtype import DType
 from tfsmith.ir.node import parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.input_ranges import integer_limits
@@ -75,6 +76,10 @@ def _pair(a: Mapping[str, Port], b: Mapping[str, Port]) -> tuple[Pair, ...]:
     return (*pairs, *(Pair(None, key) for key in left))
 
 
+def _kind(dtype: DType) -> str:
+    return next((kind for kind in ("float", "int") if kind in dtype.name), dtype.name)
+
+
 def _short(port: Port) -> str:
     name = parse_input(port.tensor).node.rpartition("/")[2]
     return name.removeprefix("serving_default_")
@@ -107,7 +112,7 @@ class Sampler:
         for pair in self.pairs:
             if not self._is_needed(pair):
                 continue
-            port = Port("", self._port(pair).dtype, self._shape(pair))
+            port = Port("", self._dtype(pair), self._shape(pair))
             made[pair.key] = self._values(pair, port, limits.get(pair.key), batch, generator)
         return made
 
@@ -134,6 +139,20 @@ class Sampler:
 
     def _port(self, pair: Pair) -> Port:
         return self.a.inputs[pair.a] if pair.a else self.b.inputs[pair.b or ""]
+
+    def _dtype(self, pair: Pair) -> DType | None:
+        """What both models can take: of two types of one kind, the one whose values the other holds too.
+
+        Raises:
+            UsageError: The types are of different kinds.
+        """
+        ports = [self.a.inputs[pair.a]] if pair.a else []
+        ports += [self.b.inputs[pair.b]] if pair.b else []
+        known = [port.dtype.base for port in ports if port.dtype is not None]
+        if len(set(map(_kind, known))) > 1:
+            what = f"input {pair.key!r} is {known[0]} in A and {known[1]} in B"
+            raise UsageError(what, remedy="no made-up input fits both; pass your own as --inputs FILE.npz, if one does")
+        return min(known, key=lambda one: one.itemsize, default=None)
 
     def _shape(self, pair: Pair) -> Shape:
         """What both models want: a dimension that one fixes is fixed.

@@ -117,10 +117,8 @@ def compile(
     if error is not None and len(refusals) == 1:
         raise error
     told = "; ".join(refusals)
-    remedy = "pip install 'tfsmith[openvino]' or pip install 'tfsmith[tensorflow]'"
-    raise EngineError(
-        f"no engine can run it: {told}", path=opened.path, remedy=None if "pip install" in told else remedy
-    )
+    remedy = None if error is None or "pip install" in told else error.remedy  # that of the last, which can most
+    raise EngineError(f"no engine can run it: {told}", path=opened.path, remedy=remedy)
 
 
 def interface(

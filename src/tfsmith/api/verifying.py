@@ -11,7 +11,7 @@ from tfsmith.api.bisecting import Parted, Twins, first_difference
 from tfsmith.api.files import load
 from tfsmith.api.pairing import Pair, Sampler, pair_inputs, pair_outputs
 from tfsmith.api.program import ModelProgram, make_program
-from tfsmith.api.running import AUTO, Runner, compile, not_a_number
+from tfsmith.api.running import AUTO, Runner, compile, has_tensor, not_a_number
 from tfsmith.api.tolerance import Difference, Tolerance, difference, tolerance_for
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
@@ -131,6 +131,7 @@ def verify(
     models = [one if isinstance(one, Model) else load(one) for one in (a, b)]
     keys = (signature, signature) if isinstance(signature, str) or signature is None else signature
     engines = (engine, engine) if isinstance(engine, str) else engine
+    outputs = outputs or _named_by_the_other(models[0], models[1], keys)
     wanted = (list(outputs), list(outputs.values())) if outputs else (None, None)
     first, second = (
         make_program(model, names, signature=key) for model, names, key in zip(models, wanted, keys, strict=True)
@@ -153,6 +154,18 @@ def verify(
         return found
     parted = first_difference(Twins(first, second, paired, rule.tolerance, engines, tuple(op_libraries)), fed[0])
     return replace(found, parted=parted)
+
+
+def _named_by_the_other(a: Model, b: Model, keys: tuple[str | None, str | None]) -> dict[str, str] | None:
+    """The outputs of a model without signatures, by those of the other one: both have the tensors that it names."""
+    if bool(a.signatures) == bool(b.signatures):
+        return None
+    speaks, mute, key = (a, b, keys[0]) if a.signatures else (b, a, keys[1])
+    named = {key: port.tensor for key, port in make_program(speaks, signature=key).outputs.items()}
+    there = {key: tensor for key, tensor in named.items() if has_tensor(mute, tensor)}
+    if not there:
+        return None
+    return there if speaks is a else {tensor: key for key, tensor in there.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,8 @@ class InputReader:
             return json.loads(value)
         except (ValueError, RecursionError) as error:
             what = f"{value[:60]!r} is neither a file nor JSON" if key is not None else f"no JSON ({error})"
+            if key is not None and _is_file(value):
+                what = f"{value[:60]!r} is a file whose name does not say what is in it"
             where = None if key is None else f"--input {key}"
             raise UsageError(what, where=where, remedy=_FORMS) from error
 

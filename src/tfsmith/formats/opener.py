@@ -119,6 +119,9 @@ def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
     if found.kind == "state":
         what = "this is the list of a folder's checkpoints, not a checkpoint"
         raise WrongFileError(what, path=path, remedy=f"pass the folder {path.parent}")
+    if found.kind in ("pattern", "recipe"):
+        what = f"this is a {found.kind}, and a model is wanted"
+        raise WrongFileError(what, path=path, remedy="pass the model that it is to be used on")
     if found.kind == "unknown":
         raise WrongFileError(
             "this is no TensorFlow model that we know",

@@ -43,7 +43,7 @@ class Sniffed:
     Attributes:
         kind: "graphdef", "metagraph", "saved_model", "table" (a checkpoint's index, or a V1 checkpoint), "state" (the
             `checkpoint` file), "chunked" (a split SavedModel), "safetensors", "safetensors_index", "npz" (weights
-            without a graph), "empty", "foreign" or "unknown".
+            without a graph), "pattern", "recipe", "empty", "foreign" or "unknown".
         text: Whether it is in text format.
         what: For a foreign file: what it is.
         remedy: For a foreign file: what to do.
@@ -120,6 +120,8 @@ _TEXT_KINDS = (
     ("metagraph", ("meta_info_def", "graph_def", "saver_def", "collection_def", "signature_def", "asset_file_def")),
     ("state", ("model_checkpoint_path", "all_model_checkpoint_paths")),
     ("graphdef", ("node", "library", "versions", "version", "debug_info")),
+    ("pattern", ("seed_nodes", "internal_nodes")),
+    ("recipe", ("source_pattern", "target_node")),
 )
 _WORD = re.compile(r"(?:\s|#[^\n]*\n)*([A-Za-z_]\w*)\s*[:{<]")
 
@@ -153,7 +155,9 @@ def _binary_kind(span: Span) -> Sniffed:
     if _is_meta_graph(span, peek):
         return Sniffed("metagraph")
     if _is_graph(span, peek):
-        return Sniffed("graphdef")
+        return Sniffed("pattern" if _is_pattern(span, peek) else "graphdef")
+    if _is_recipe(span, peek):
+        return Sniffed("recipe")
     return Sniffed("unknown")
 
 
@@ -197,6 +201,23 @@ def _is_graph(span: Span, peek: list[RawField]) -> bool:
     if nodes:
         return all(_is_node(span, field) for field in nodes[:3])
     return bool(peek) and all(field.number in (2, 3, 4, 5) for field in peek)
+
+
+def _is_pattern(span: Span, peek: list[RawField]) -> bool:
+    """A pattern begins as a graph does, but has nodes where a graph has its library (2), and names (3)."""
+    second = next((field for field in peek if field.number == 2), None)
+    return any(field.number == 3 and field.wire_type == BYTES for field in peek) or (
+        second is not None and _is_node(span, second)
+    )
+
+
+def _is_recipe(span: Span, peek: list[RawField]) -> bool:
+    """A recipe is a pattern (1) and a node (2)."""
+    parts = {field.number: field for field in reversed(peek) if field.wire_type == BYTES}
+    if 1 not in parts or 2 not in parts or not _is_node(span, parts[2]):
+        return False
+    inside = _inner(span, parts[1])
+    return _is_graph(span, inside) and _is_pattern(span, inside)
 
 
 def _is_function_library(span: Span, peek: list[RawField]) -> bool:
