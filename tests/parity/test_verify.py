@@ -120,7 +120,7 @@ def test_without_a_fault_nothing_is_named(bert: Path) -> None:
     assert tfsmith.verify(sound, sound, bisect=True, batches=[1]).parted is None
 
 
-def test_a_fault_that_no_engine_can_run_is_found_by_structure(bert: Path) -> None:
+def test_a_model_that_no_engine_can_run_is_told(bert: Path) -> None:
     """Of kernels that are not square, the product with the transposed one does not exist."""
     sound = tfsmith.load(bert / "frozen.pb")
     spoiled = sound.graph[f"{LAYER}/intermediate/dense/MatMul"].replace(attrs={"transpose_b": True})
@@ -195,6 +195,7 @@ def test_verbs_verify_what_they_write(bert: Path, tmp_path: Path, capsys: pytest
         ["thaw", str(out / "f.pb"), "-o", str(out / "m.ckpt"), "--as", "meta"],
         ["convert", str(bert / "saved_model"), "-o", str(out / "c"), "--dtype", "bfloat16"],
         ["convert", str(bert / "saved_model"), "-o", str(out / "c.meta")],
+        ["replace", str(out / "f.pb"), "-r", "remove-identity", "-o", str(out / "r.pb")],
     ]
     for command in commands:
         assert main([*command, "--verify"]) == 0, capsys.readouterr().err

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from tfsmith.api.look import show_facts as show_facts
     from tfsmith.api.patterning import configure as configure
     from tfsmith.api.patterning import extract as extract
+    from tfsmith.api.patterning import known_barriers as known_barriers
     from tfsmith.api.patterning import list_recipes as list_recipes
     from tfsmith.api.patterning import load_node as load_node
     from tfsmith.api.patterning import load_pattern as load_pattern
@@ -142,6 +143,7 @@ __all__ = [
     "make_recipe",
     "load_recipe",
     "save_recipe",
+    "known_barriers",
     "list_recipes",
     "Drafted",
     "DraftedInput",
@@ -296,6 +298,7 @@ _HOMES = MappingProxyType(
         "tfsmith.api.patterning": (
             "configure",
             "extract",
+            "known_barriers",
             "list_recipes",
             "load_node",
             "load_pattern",

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "configure",
     "extract",
+    "known_barriers",
     "list_recipes",
     "load_node",
     "load_pattern",
@@ -85,6 +86,18 @@ def extract(
     """
     opened = model if isinstance(model, Model) else load(model)
     return extract_nodes(_body(opened, function), seeds, barriers, barrier_ops, constants=constants)
+
+
+def known_barriers(
+    model: Model, names: Sequence[str], *, function: str | None = None
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Those of these names that are in the graph, each once, and those that are not.
+
+    A list of barriers serves for models that differ a little: what a model does not have cannot be reached.
+    """
+    body = _body(model, function)
+    there = dict.fromkeys(name for name in names if name in body or name in body.args)
+    return tuple(there), tuple(dict.fromkeys(name for name in names if name not in there))
 
 
 def _body(model: Model, function: str | None) -> Body:

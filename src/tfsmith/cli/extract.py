@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, complain, emit, plural
+from tfsmith.cli.common import DONE, complain, emit, plural, warn
 from tfsmith.cli.models import add_model_arguments, open_model
 
 __all__ = ["add_arguments", "work"]
@@ -51,10 +51,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def work(arguments: argparse.Namespace) -> int:
     """Runs the verb."""
     model = open_model(arguments)
+    barriers, unknown = api.known_barriers(model, arguments.barrier_nodes, function=arguments.function)
+    warn(f"barrier {name} is not in the graph, so nothing stops there" for name in unknown)
     pattern = api.extract(
         model,
         arguments.seed_nodes,
-        arguments.barrier_nodes,
+        barriers,
         arguments.barrier_ops,
         function=arguments.function,
         constants=arguments.constants,

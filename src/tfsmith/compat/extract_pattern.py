@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from tfsmith import api
-from tfsmith.cli.common import BAD, DONE, LineParser, complain, run
+from tfsmith.cli.common import BAD, DONE, LineParser, complain, run, warn
 
 __all__ = ["main"]
 
@@ -29,9 +29,11 @@ def _parser() -> LineParser:
 
 def _work(flags: argparse.Namespace) -> int:
     model = api.select_meta_graph(api.load(flags.path), flags.meta_graph)
-    pattern = api.extract(
-        model, flags.seed_nodes, flags.barrier_nodes, flags.barrier_ops, function=flags.function or None
-    )
+    function = flags.function or None
+    barriers, unknown = api.known_barriers(model, flags.barrier_nodes, function=function)
+    if flags.log in ("DEBUG", "INFO", "WARN"):
+        warn(f"barrier {name} is not in the graph, so nothing stops there" for name in unknown)
+    pattern = api.extract(model, flags.seed_nodes, barriers, flags.barrier_ops, function=function)
     api.save_pattern(pattern, flags.output, model=model)
     if flags.log == "DEBUG":
         for node in pattern.nodes:
