@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -15,15 +17,21 @@ from tfsmith.wire.messages import parse
 
 pytestmark = pytest.mark.tensorflow
 
+LIST_OPS = """
+import sys
+import tensorflow
+from tensorflow.python.client import pywrap_tf_session as session
+sys.stdout.buffer.write(session.TF_GetBuffer(session.TF_GetAllOpList()))
+"""
+
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, Any]:
-    """The ops of the installed TensorFlow, by name."""
+    """The ops of the installed TensorFlow, by name; of a fresh process, for converters of other tests register more."""
     from tensorflow.core.framework import op_def_pb2
-    from tensorflow.python.client import pywrap_tf_session
 
-    ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
-    return {op.name: op for op in ops.op}
+    done = subprocess.run([sys.executable, "-c", LIST_OPS], capture_output=True, check=True)
+    return {op.name: op for op in op_def_pb2.OpList.FromString(done.stdout).op}
 
 
 @pytest.fixture(scope="module")
