@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor
 from tfsmith.passes.saver_ops import SavedVariable, add_saver
 from tfsmith.passes.signatures import make_signatures
+from tfsmith.records import replace
 
 FLOAT, HALF, BFLOAT = dtype_named("float32"), dtype_named("float16"), dtype_named("bfloat16")
 STRING, INT64 = dtype_named("string"), dtype_named("int64")

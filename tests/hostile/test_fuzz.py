@@ -6,7 +6,6 @@ checkpoint. Damage is done to their bytes, and to the messages in them, which ge
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable
@@ -21,7 +20,7 @@ from tests.hostile.mutate import byte_mutations, confuse, mutate
 from tests.riegeli_files import split
 
 import tfsmith
-from tfsmith import api
+from tfsmith import api, records
 from tfsmith.cli.render import _plain
 from tfsmith.cli.show_text import sections
 from tfsmith.errors import TfsmithError
@@ -123,7 +122,7 @@ def use(path: Path, out: Path) -> bool:
         if frozen is not None:
             remove(out)
             kind = "saved_model" if "keep_init" in told else "graphdef"
-            made = dataclasses.replace(frozen, kind=kind)  # type: ignore[arg-type]  # both are kinds
+            made = records.replace(frozen, kind=kind)
             attempt(lambda: tfsmith.save(made, out))  # noqa: B023
             done = True
     return done

@@ -300,10 +300,9 @@ def test_signatures_and_assets(tf1_saved_model: Path) -> None:
 
 
 def test_signatures_written_afresh_are_the_same_messages(tf1_saved_model: Path) -> None:
-    from dataclasses import replace
-
     from tfsmith.formats.metagraph import plan_meta_graph
     from tfsmith.ir.part import Part
+    from tfsmith.records import replace
 
     model, wanted = tfsmith.load(tf1_saved_model), _saved_model(tf1_saved_model)
     for meta, message in zip(model.meta_graphs, wanted.meta_graphs, strict=True):

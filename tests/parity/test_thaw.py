@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.parity.test_freeze_tf1 import run as run_graph
 
 import tfsmith
 from tfsmith.cli.main import main
+from tfsmith.records import replace
 from tfsmith.testing.models import BertConfig, TestModel, bert_classifier, conv_net
 from tfsmith.testing.write import write_checkpoint_files, write_frozen
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import tfsmith
+from tfsmith import records
 from tfsmith.cli.main import main
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
@@ -40,8 +40,8 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def changed(model: Model, *nodes: Node) -> Model:
     """The model with other nodes of these names."""
     graph = model.graph.map_nodes({node.name: node for node in nodes})
-    meta = dataclasses.replace(model.meta, graph_part=Part.of(graph), raw=None)
-    return dataclasses.replace(model, meta_graphs=(meta,), raw=None)
+    meta = records.replace(model.meta, graph_part=Part.of(graph), raw=None)
+    return records.replace(model, meta_graphs=(meta,), raw=None)
 
 
 def test_every_kind_against_every_other(bert: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ import pytest
 from tests.helpers import UNKNOWN, attr_value, field, files_of, graph_def, node_def, payloads, write_files
 
 import tfsmith
-from tfsmith import api
+from tfsmith import api, records
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.attr import Attr
@@ -126,7 +125,7 @@ def test_nothing_found_and_nothing_new() -> None:
     done = api.configure(same, {"Size": "3"}, ops=["Bert"])
     assert (done.changed, len(done.unchanged)) == ((), 2)
     assert done.model is same
-    alone = dataclasses.replace(same, kind="checkpoint", meta_graphs=())
+    alone = records.replace(same, kind="checkpoint", meta_graphs=())
     with pytest.raises(NotFoundInModelError, match="a checkpoint holds variables but no graph"):
         api.configure(alone, {"a": "1"}, ops=["Bert"])
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.part import Part
 from tfsmith.passes.resave import has_saver
 from tfsmith.passes.variables import restore_sources
+from tfsmith.records import replace
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +38,7 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.ir.variable_names import training_names
 from tfsmith.passes.variables import restore_sources
+from tfsmith.records import replace
 from tfsmith.storage.crc32c import crc32c, mask
 from tfsmith.storage.source import from_bytes
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor
+from tfsmith.records import replace
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
 

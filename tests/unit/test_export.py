@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.shape import Shape
+from tfsmith.records import replace
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 from tests.helpers import attr_value, field, graph_def, node_def
 from tests.hostile.attack import call, function, tf2_model
 
 import tfsmith
+from tfsmith import records
 from tfsmith.formats.metagraph import plan_meta_graph
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.part import Part
@@ -27,8 +27,8 @@ def test_meta_info_keeps_what_we_do_not_know(tmp_path: Path) -> None:
     path.write_bytes(field(1, info) + field(2, graph_def([x])))
     meta = tfsmith.load(path).meta
     added = OpDef("Other", (), (ArgDef("y", type_attr="T"),), ())
-    new = dataclasses.replace(meta.info, tags=("other",), ops={**meta.info.ops, "Other": added})
-    edited = dataclasses.replace(meta, info_part=Part.of(new), raw=None)
+    new = records.replace(meta.info, tags=("other",), ops={**meta.info.ops, "Other": added})
+    edited = records.replace(meta, info_part=Part.of(new), raw=None)
     written = parse("MetaGraphDef", plan_meta_graph(edited).tobytes()).meta_info_def
     assert list(written.tags) == ["other"]
     assert [op.name for op in written.stripped_op_list.op] == ["Mine", "Other"]
@@ -48,7 +48,7 @@ def test_a_function_with_other_returns_keeps_the_rest(tmp_path: Path) -> None:
     other = found.replace_nodes(found.nodes, ret={"y": "b:y:0"})
     for edited, wanted in ((same, "a:activations:0"), (other, "b:y:0")):
         library = model.graph.library.replace({"f": edited})
-        meta = dataclasses.replace(model.meta, graph_part=Part.of(model.graph.replace(library=library)), raw=None)
+        meta = records.replace(model.meta, graph_part=Part.of(model.graph.replace(library=library)), raw=None)
         written = parse("MetaGraphDef", plan_meta_graph(meta).tobytes()).graph_def.library.function[0]
         assert dict(written.ret) == {"y": wanted}
         assert b"from the future" in written.SerializeToString()

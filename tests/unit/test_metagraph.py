@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, MetaInfo, Saver
 from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.signature import Signature, TensorInfo
+from tfsmith.records import replace
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ from tests.replace_models import (
 )
 
 import tfsmith
+from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.check import check_graph
@@ -88,8 +88,8 @@ def test_every_place_is_replaced_and_linked() -> None:
 )
 def test_requirements_are_met_or_the_match_is_left_alone(require: str, count: int, says: str | None) -> None:
     recipe = square_recipe()
-    variant = dataclasses.replace(recipe.variants[0], require=(Expression(require),))
-    done = checked(model_of(squares()), dataclasses.replace(recipe, variants=(variant,)))
+    variant = records.replace(recipe.variants[0], require=(Expression(require),))
+    done = checked(model_of(squares()), records.replace(recipe, variants=(variant,)))
     assert len(done.matches) == count
     assert says is None or says in (done.reason or "")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tfsmith.ir.tensor_ops import (
     split_tensor,
 )
 from tfsmith.ir.weights import Weights
+from tfsmith.records import replace
 from tfsmith.storage.source import from_bytes
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.pairing import Pair
@@ -18,6 +17,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Node, parse_input
 from tfsmith.passes.endpoints import output_type
+from tfsmith.records import record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +31,7 @@ _NOT_ASKED = frozenset({"Placeholder", "PlaceholderWithDefault", "PlaceholderV2"
 _MOST_ATTR = 60
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Parted:
     """The first node at which two models part.
 
@@ -50,7 +50,7 @@ class Parted:
     checked: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Twins:
     """Two models that should answer the same.
 

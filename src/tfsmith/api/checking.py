@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from typing import Any
 
+from tfsmith import records
 from tfsmith.api.files import load_with
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import Model
@@ -57,7 +57,7 @@ def _with_recipes(model: Model, checked: Checked, outputs: Sequence[str], signat
         gone = left - {one.subject for one in after.obstacles}
         command = f"`tfsmith replace {model.path or 'MODEL'} -r {recipe} -o OUT`"
         obstacles = [_remedied(one, command) if one.subject in gone else one for one in checked.obstacles]
-        checked = dataclasses.replace(checked, obstacles=tuple(obstacles))
+        checked = records.replace(checked, obstacles=tuple(obstacles))
     return checked
 
 
@@ -73,7 +73,7 @@ def _after(model: Model, recipe: str, target: Target, outputs: Sequence[str], si
 
 
 def _remedied(one: Obstacle, command: str) -> Obstacle:
-    return dataclasses.replace(one, remedy=command) if one.kind == "op" else one
+    return records.replace(one, remedy=command) if one.kind == "op" else one
 
 
 def targets() -> list[Target]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tfsmith.api.files import load_with
@@ -15,6 +14,7 @@ from tfsmith.ir.tensor import FilledTensor, SpanTensor, Tensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
 from tfsmith.passes.diff import diff_structure
 from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
+from tfsmith.records import field, record, replace
 from tfsmith.storage.source import open_file
 from tfsmith.view.diff_facts import difference_facts
 from tfsmith.view.facts import shape_facts
@@ -28,7 +28,7 @@ SECTIONS = ("versions", "signatures", "nodes", "functions", "collections", "asse
 """What a model is compared by, in the order in which it is told."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Difference:
     """What differs between two models.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tfsmith import records
 from tfsmith.api.exporting import _foreign_assets, _with_assets
 from tfsmith.api.files import Format, _path, _refuse_own_files, load, load_with
 from tfsmith.ir.model import Model
@@ -66,7 +66,7 @@ def convert(
         model = load_with(source, checkpoint)
     model = model if tags is None else model.select(tags).alone()
     target = choose_target(_path(path), format, model.kind, as_set=as_set, has_variables=bool(model.variables))
-    _refuse_own_files(dataclasses.replace(model, kind=target.kind), target.path)
+    _refuse_own_files(records.replace(model, kind=target.kind), target.path)
     if not force:
         target.refuse_existing()
     alone = repack(model, target.kind).model if target.kind == "checkpoint" else model  # then no graph is in the way
@@ -80,4 +80,4 @@ def convert(
         notes.append(Note("not linked", copied, "they changed, or lie on a disk that cannot link to the other"))
     if written.fingerprint:
         notes.append(Note("fingerprint.pb is left out", (), "it is of the model as it was"))
-    return dataclasses.replace(converted, model=result, path=target.path, notes=tuple(notes))
+    return records.replace(converted, model=result, path=target.path, notes=tuple(notes))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from tfsmith import records
 from tfsmith.api.files import load_with, save
 from tfsmith.api.fitting import require_graph
 from tfsmith.errors import UnreadableFileError
@@ -60,13 +60,13 @@ def export(
     told = ExportOptions() if options is None else options
     if inputs or outputs:
         added = {**told.signatures, signature: (dict(inputs or {}), dict(outputs or {}))}
-        told = dataclasses.replace(told, signatures=added)
+        told = records.replace(told, signatures=added)
     require_graph(model, "export")
     exported = export_pass(model, told)
     result = _with_assets(exported.model, exported.assets, model)
     save(result, path, shards=shards, force=force)
     notes = (*exported.notes, *_foreign_assets(result, model))
-    return dataclasses.replace(exported, model=result, notes=notes)
+    return records.replace(exported, model=result, notes=notes)
 
 
 def _with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:
@@ -74,7 +74,7 @@ def _with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> M
     found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, source)) for asset in assets]
     known = {side.name for side in found}
     beside = tuple(side for side in result.side_files if side.name not in known)
-    return dataclasses.replace(result, side_files=(*beside, *found))
+    return records.replace(result, side_files=(*beside, *found))
 
 
 def _foreign_assets(result: Model, source: Model) -> list[Note]:
@@ -151,4 +151,4 @@ def thaw_report(model: Model, options: ThawOptions) -> Thawed:
     """As `thaw`, and also says which variables there are now, which of them to train, and what to beware of."""
     thawed = thaw_pass(model, options)
     result = _with_assets(thawed.model, thawed.assets, model)
-    return dataclasses.replace(thawed, model=result, notes=(*thawed.notes, *_foreign_assets(result, model)))
+    return records.replace(thawed, model=result, notes=(*thawed.notes, *_foreign_assets(result, model)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
+from tfsmith import records
 from tfsmith.errors import OutputError, UnreadableFileError, UsageError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.metagraph import Saver
@@ -131,8 +131,8 @@ def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
     from tfsmith.formats.saver_file import read_saver_file
 
     saver: Part[Saver | None] = Part.of(read_saver_file(Path(path)))
-    metas = tuple(dataclasses.replace(meta, saver_part=saver, raw=None) for meta in model.meta_graphs)
-    return dataclasses.replace(model, meta_graphs=metas)
+    metas = tuple(records.replace(meta, saver_part=saver, raw=None) for meta in model.meta_graphs)
+    return records.replace(model, meta_graphs=metas)
 
 
 def graph_text(model: Model) -> str:

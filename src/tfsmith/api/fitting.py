@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
+from tfsmith import records
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.formats.opener import open_model
 from tfsmith.ir.model import Model
@@ -31,7 +31,7 @@ def _fitting(checkpoint: Model) -> Iterator[Path]:
     for path in beside[:_MOST_FILES]:
         try:
             graph = open_model(path)
-            both = dataclasses.replace(graph, variables=checkpoint.variables, checkpoint=checkpoint.checkpoint)
+            both = records.replace(graph, variables=checkpoint.variables, checkpoint=checkpoint.checkpoint)
             if graph.has_graph and fit_checkpoint(both).is_whole:
                 yield path
         except TfsmithError:  # what cannot be opened is no offer

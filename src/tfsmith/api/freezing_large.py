@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 
+from tfsmith import records
 from tfsmith.api.exporting import export
 from tfsmith.api.look import likely_inputs
 from tfsmith.ir.model import Model
@@ -34,4 +34,4 @@ def export_instead(model: Model, frozen: Frozen, path: str | os.PathLike[str], *
         model, path, options=ExportOptions(signatures, tags=model.meta.tags or ("serve",), prune=True), force=force
     )
     note = Note("the weights are over 2 GiB, so they stay variables", exported.variables, "a SavedModel reads them so")
-    return dataclasses.replace(frozen, model=exported.model, converted={}, notes=(*frozen.notes, note))
+    return records.replace(frozen, model=exported.model, converted={}, notes=(*frozen.notes, note))

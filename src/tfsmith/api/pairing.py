@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.feeding import make_input
@@ -14,6 +13,7 @@ from tfsmith.ir.dtype import DType
 from tfsmith.ir.node import parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.input_ranges import integer_limits
+from tfsmith.records import record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +23,7 @@ __all__ = ["Pair", "Sampler", "pair_inputs", "pair_outputs"]
 _MASK = "mask"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pair:
     """An input or output of A, and the one of B that it is compared with; one of them may be missing."""
 
@@ -85,7 +85,7 @@ def _short(port: Port) -> str:
     return name.removeprefix("serving_default_")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sampler:
     """Makes inputs that both models can stand: ids below the vocabulary, masks of 0 and 1, the dimensions of both.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfsmith import records
 from tfsmith.api.files import _path, _refuse_own_files, load
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.body import Body
@@ -58,7 +58,7 @@ def select_meta_graph(model: Model, index: int) -> Model:
         count = len(model.meta_graphs)
         there = f"it has {count}, counted from 0" if count else "it has none"
         raise NotFoundInModelError(f"there is no meta graph {index}", path=model.path, remedy=there)
-    return dataclasses.replace(model, selected=index)
+    return records.replace(model, selected=index)
 
 
 def extract(
@@ -212,7 +212,7 @@ def load_recipe(
         return read_recipe_toml(path)
     pattern, node = read_recipe(path)
     made = recipe_from_pattern(pattern, node, attrs=attrs, ignore=ignore, also=also, values=values)
-    return dataclasses.replace(made, name=path.stem)
+    return records.replace(made, name=path.stem)
 
 
 def save_recipe(recipe: Recipe, path: str | os.PathLike[str]) -> None:
@@ -321,7 +321,7 @@ def save_replaced(
         elif after.kind == "saved_model":
             chosen = Target(target, "saved_model")
         else:
-            after = dataclasses.replace(after, kind="graphdef", raw=None)
+            after = records.replace(after, kind="graphdef", raw=None)
             chosen = Target(target, "graphdef", text)
         if not force:
             chosen.refuse_existing()

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from tfsmith import records
 from tfsmith.api.files import save
 from tfsmith.api.freezing import save_frozen
 from tfsmith.engines.cut import cut_graph
@@ -252,10 +253,10 @@ class ModelProgram:
         if name is None:
             return None
         fill = {"saved_model_main_op": Collection("node", (name,))}
-        whole = dataclasses.replace(
+        whole = records.replace(
             meta, graph_part=Part.of(graph), collections_part=Part.of({**meta.collections, **fill}), raw=None
         )
-        model = dataclasses.replace(self.model.alone(), meta_graphs=(whole,), raw=None)
+        model = records.replace(self.model.alone(), meta_graphs=(whole,), raw=None)
         return freeze_pass(model, self._options(keep_init=True))
 
     def _large(self, frozen: Frozen, folder: Path) -> Stored:

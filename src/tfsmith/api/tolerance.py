@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+
+from tfsmith.records import record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
 __all__ = ["Difference", "Tolerance", "difference", "tolerance_for"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tolerance:
     """Two numbers are the same if they differ by at most `absolute + relative * |one of A|`."""
 
@@ -50,7 +51,7 @@ def tolerance_for(dtype: str, *, reordered: bool) -> Tolerance:
     return found.times(_REORDERED) if reordered else found
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Difference:
     """How far two arrays are apart.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.bisecting import Parted, Twins, first_difference
@@ -15,6 +14,7 @@ from tfsmith.api.running import AUTO, Runner, compile, has_tensor, not_a_number
 from tfsmith.api.tolerance import Difference, Tolerance, difference, tolerance_for
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
+from tfsmith.records import record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,7 +24,7 @@ __all__ = ["OutputCheck", "Verified", "join_verified", "verify"]
 _BATCHES = (1, 3)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutputCheck:
     """One output of both models, compared over all samples.
 
@@ -54,7 +54,7 @@ class OutputCheck:
         return not self.reason
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Verified:
     """What verifying found.
 
@@ -168,7 +168,7 @@ def _named_by_the_other(a: Model, b: Model, keys: tuple[str | None, str | None])
     return there if speaks is a else {tensor: key for key, tensor in there.items()}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rule:
     """Which tolerance counts."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tfsmith import api
+from tfsmith import api, records
 from tfsmith.cli.common import DONE, emit, human_bytes, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
 from tfsmith.cli.verified import add_verify_arguments, check_signatures, write_verified
@@ -119,7 +118,7 @@ def work(arguments: argparse.Namespace) -> int:
     if code == DONE:
         output = Path(arguments.output_path)
         place = output.parent / (written[-1].path or output).name
-        _tell(arguments, dataclasses.replace(written[-1], path=place), has_signatures=bool(edits))
+        _tell(arguments, records.replace(written[-1], path=place), has_signatures=bool(edits))
     return code
 
 

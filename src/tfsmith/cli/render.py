@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tfsmith.cli.common import emit, printable
+from tfsmith.records import record
 
 __all__ = ["Section", "print_sections"]
 
@@ -14,7 +14,7 @@ _WIDEST = 160
 """Cells are filled up to this width at most: a single name of a megabyte would make every row that long."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Section:
     """A titled table; `header` may be empty, and `notes` are lines below it."""
 

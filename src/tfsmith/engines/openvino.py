@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from importlib.util import find_spec
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import parse_input
 from tfsmith.ir.shape import Shape
+from tfsmith.records import replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -12,6 +11,7 @@ from tfsmith.errors import EngineError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.shape import Shape
+from tfsmith.records import field, record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,7 +22,7 @@ _SHOWN_NODES = 3
 _SHOWN_LACKS = 10
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Port:
     """An input or output of a program.
 
@@ -43,7 +43,7 @@ class Port:
         return f"{'any type' if self.dtype is None else self.dtype.base} {self.shape}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lack:
     """Something that an engine cannot do: an op, the nodes that have it, and why."""
 
@@ -68,7 +68,7 @@ class LackError(EngineError):
         super().__init__(f"{engine} lacks what this model needs: {told}", path=path, remedy=remedy)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FlatGraph:
     """A program as one graph without variables.
 
@@ -83,7 +83,7 @@ class FlatGraph:
     outputs: Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stored:
     """A program on disk, as TensorFlow loads it.
 
@@ -134,7 +134,7 @@ class Program(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """What an engine may be told.
 

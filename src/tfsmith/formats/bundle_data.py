@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ from tfsmith.formats.tensor_slices import Extents
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import SlicedTensor, SpanTensor, TensorBase
+from tfsmith.records import field, record
 from tfsmith.storage.crc32c import extend, mask
 from tfsmith.storage.source import open_file
 from tfsmith.storage.span import Span
@@ -33,7 +33,7 @@ def data_file(prefix: Path, shard: int, shards: int) -> Path:
     return Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BundleEntry:
     """What the index says of a tensor. For one with `slices`, everything from `shard` to `masked_crc` means nothing."""
 
@@ -46,7 +46,7 @@ class BundleEntry:
     slices: tuple[Extents, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class DataFiles:
     """The data files of one checkpoint. Each is opened when its first value is wanted, and mapped once.
 
@@ -102,7 +102,7 @@ class DataFiles:
             raise UnreadableFileError(what, path=path, remedy=remedy) from error
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class StoredTensor(TensorBase):
     """A tensor in a data file. Nothing but the index was read for it until its values are asked for."""
 
@@ -246,7 +246,7 @@ class StoredTensor(TensorBase):
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class StoredSlices(SlicedTensor):
     """A partitioned variable in a checkpoint; it remembers how the file spelled its slices."""
 
@@ -264,7 +264,7 @@ class StoredSlices(SlicedTensor):
             tensor.stored()  # before memory is set aside, see that the files have so many bytes
             require_numpy_rank(self.shape, path=tensor.path, where=tensor.label)
         try:
-            return SlicedTensor.numpy(self)  # a dataclass with slots cannot use super()
+            return SlicedTensor.numpy(self)  # a record cannot use super()
         except MemoryError as error:
             what = f"the {self.nbytes} bytes of tensor {self.name!r} do not fit into memory"
             path = next(tensor.path for tensor in self.stored())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from tfsmith.formats.tensor_slices import Extents, fill_slice_proto
 from tfsmith.formats.tensorbundle import index_file
 from tfsmith.ir.tensor import SpanTensor, Tensor
 from tfsmith.limits import MAX_SHARDS
+from tfsmith.records import record
 from tfsmith.storage.crc32c import extend, mask
 from tfsmith.storage.output import AtomicFiles
 from tfsmith.storage.sink import FileSink
@@ -88,7 +88,7 @@ def write_index_of(prefix: Path, tensors: Mapping[str, Tensor], stored: DataFile
     _write_index(files.open(index_file(prefix)), stored.count, index, big=stored.order == "big")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Item:
     """Values that get an entry of their own: a tensor, or a slice of one."""
 

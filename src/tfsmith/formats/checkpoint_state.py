@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError
 from tfsmith.formats.textfile import read_text
 from tfsmith.limits import MAX_STATE_FILE
+from tfsmith.records import record
 from tfsmith.storage.sink import write_atomically
 from tfsmith.storage.source import open_file
 from tfsmith.wire.messages import new, parse
@@ -20,7 +20,7 @@ STATE_FILE = "checkpoint"
 _REMEDY = "pass the prefix of the checkpoint itself"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class CheckpointState:
     """What a `checkpoint` file says.
 

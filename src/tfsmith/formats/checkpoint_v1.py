@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor, TensorBase
 from tfsmith.limits import MAX_SHARDS, MAX_SMALL_MESSAGE, MAX_SNAPPY_RATIO
+from tfsmith.records import field, record
 from tfsmith.storage.source import from_bytes, open_file
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import parse
@@ -147,7 +147,7 @@ class CheckpointV1(Mapping[str, Tensor]):
                 progress(done, len(self))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Saved:
     """What the files say of one tensor: its slices may be spread over them."""
 
@@ -183,7 +183,7 @@ class _Saved:
         return CorruptFileError(what, path=self.path, where=f"tensor {self.name!r}", remedy=_REMEDY)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _SliceTensor(TensorBase):
     """A slice in a table, often a whole tensor; looked up when its values are wanted."""
 

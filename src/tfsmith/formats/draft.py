@@ -8,9 +8,9 @@ the places of its fields are listed; the bytes still stay where they are.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 
+from tfsmith import records
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError
 from tfsmith.formats.riegeli import Record
 from tfsmith.limits import MAX_DEPTH
@@ -38,7 +38,7 @@ def _fields_of(message: str) -> Mapping[int, Field]:
     return {field.number: field for field in schema().messages[message]}
 
 
-@dataclass(slots=True)
+@records.record(frozen=False)
 class _Entry:
     """A field of an opened message: where it stands, and what takes its place if it changed."""
 

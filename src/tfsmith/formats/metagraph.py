@@ -176,7 +176,7 @@ def _add_saver(plan: WritePlan, saver: Saver | None) -> None:
     if saver is None:
         return
     message = new("SaverDef")
-    for name in Saver.__slots__:
+    for name in Saver.__match_args__:
         setattr(message, name, getattr(saver, name))
     plan.add_field(_SAVER, message.SerializeToString())
 

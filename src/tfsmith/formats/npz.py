@@ -14,7 +14,6 @@ import json
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +32,7 @@ from tfsmith.ir.tensor import SpanTensor, Tensor, TensorBase
 from tfsmith.ir.tensor_ops import TransposedTensor, verify_tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_RANK
+from tfsmith.records import record
 from tfsmith.storage.sink import AtomicFile, FileSink
 from tfsmith.storage.span import Span
 
@@ -179,7 +179,7 @@ class _SpanFile(io.RawIOBase):
         return count
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Member:
     """A file of the archive."""
 
@@ -286,7 +286,7 @@ def _dtype(member: _Member, kind: numpy.dtype[Any]) -> DType:
         raise member.problem(error.what, UnsupportedError, "save it as another type") from error
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class NpzTensor(TensorBase):
     """An array of an archive. Its values are read, and decompressed if they must be, when they are asked for."""
 

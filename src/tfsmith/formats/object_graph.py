@@ -7,13 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from tfsmith.errors import CorruptFileError, UsageError
 from tfsmith.ir.metagraph import ObjectGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import StringTensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
+from tfsmith.records import replace
 from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import parse

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -19,6 +18,7 @@ from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.part import Part
+from tfsmith.records import replace
 from tfsmith.storage.source import from_bytes, open_file
 from tfsmith.storage.span import Span
 

@@ -44,7 +44,6 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from tfsmith.errors import UnreadableFileError, UsageError
@@ -65,6 +64,7 @@ from tfsmith.ir.recipe import (
     Variant,
 )
 from tfsmith.limits import MAX_SMALL_MESSAGE
+from tfsmith.records import record
 
 __all__ = ["attr_kind", "parse_recipe_toml", "read_recipe_toml", "usually_commutative"]
 
@@ -318,7 +318,7 @@ def _target(table: Table) -> TargetNode:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Names:
     """What the inputs of targets may name."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import struct
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final
 
@@ -28,6 +27,7 @@ from tfsmith.errors import (
 )
 from tfsmith.formats.inflate import UNCOMPRESSED, inflate
 from tfsmith.limits import MAX_FILLED_BYTES
+from tfsmith.records import record
 from tfsmith.storage.highwayhash import highwayhash64
 from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
@@ -56,7 +56,7 @@ _MAX_VARINT = 10
 _DAMAGED = "the file is damaged; fetch it again"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Chunk:
     """What a chunk's header says, and where the chunk stands in the file."""
 
@@ -69,7 +69,7 @@ class Chunk:
     decoded_size: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Record:
     """A record, in as many spans as block headers cut it into. A compressed one is undone each time it is read."""
 

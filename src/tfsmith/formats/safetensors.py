@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +19,7 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import OpaqueTensor, SpanTensor, Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_RANK, MAX_WEIGHTS_HEADER
+from tfsmith.records import record
 from tfsmith.storage.source import open_file
 from tfsmith.storage.span import Span
 
@@ -145,7 +145,7 @@ def _metadata(found: Any, span: Span) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Entry:
     """What the header says of a tensor."""
 
@@ -214,7 +214,7 @@ def _dtype(stored: str, told: object) -> DType:
     return dtype_named(told) if told in ("qint8", "quint8", "qint16", "quint16", "qint32") else plain
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _ForeignTensor(OpaqueTensor):
     """A tensor of a type that TensorFlow does not have."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -14,6 +13,7 @@ from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.formats.textfile import read_text
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.limits import MAX_META_GRAPHS
+from tfsmith.records import replace
 from tfsmith.storage.source import open_file, real_path
 from tfsmith.storage.span import Span
 from tfsmith.wire.scan import BYTES, VARINT, fields

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import islice
 
 from tfsmith.errors import CorruptFileError, WrongFileError
+from tfsmith.records import record
 from tfsmith.storage.span import Span
 from tfsmith.wire.scan import BYTES, VARINT, RawField, fields
 
@@ -36,7 +36,7 @@ _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sniffed:
     """What a file is.
 

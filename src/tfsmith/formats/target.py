@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tfsmith.errors import OutputError
 from tfsmith.formats.saver import save_model
 from tfsmith.ir.model import Kind, Model
+from tfsmith.records import record, replace
 
 __all__ = ["Target", "Written", "choose_target", "write_target"]
 
@@ -26,7 +26,7 @@ _KINDS: dict[str, Kind] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """What to write, and where.
 
@@ -116,7 +116,7 @@ def _by_ending(path: Path, kind: Kind, *, as_set: bool) -> str:
     return "meta" if as_set or _CKPT.search(path.name) else "saved_model"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Written:
     """What happened on the way.
 

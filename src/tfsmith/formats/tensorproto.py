@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Any
@@ -20,6 +19,7 @@ from tfsmith.ir.cast import CastTensor
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
+from tfsmith.records import record
 from tfsmith.storage.source import from_bytes
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
@@ -195,7 +195,7 @@ def plan_tensor(tensor: Tensor) -> WritePlan:
     return plan
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Cast:
     """Values that are cast while they are written, so that memory does not grow with them."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.names import nearest
+from tfsmith.records import record, replace
 
 __all__ = ["Table"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Table:
     """A table of a TOML file.
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.records import record
 
 __all__ = ["Attr", "Func", "attr"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Func:
     """A reference to a function, with the attributes that bind its type parameters."""
 
@@ -22,7 +22,7 @@ class Func:
     attrs: Mapping[str, Attr]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attr:
     """A value and its kind, in the words of OpDef.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ from tfsmith.errors import LimitError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, Piece, SlicedTensor, Tensor, TensorBase
+from tfsmith.records import record, replace
 from tfsmith.storage.span import Span
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _LARGEST = MappingProxyType({"float16": 65504.0, "bfloat16": float.fromhex("0x1.
 """The largest finite values of the types that weights are made small with."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class CastTensor(TensorBase):
     """Another tensor's values as another floating type, rounded to the nearest as TensorFlow does it.
 

@@ -8,7 +8,6 @@ only of those nodes that passes look into: of a large graph, these are a few.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.body import Body
@@ -16,6 +15,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.opdb import builtin_op
 from tfsmith.ir.opdef import OpDef
+from tfsmith.records import record
 
 __all__ = ["Checker", "check_graph"]
 
@@ -44,7 +44,7 @@ def check_graph(graph: Graph) -> None:
             checker.check(node)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rules:
     """What an op asks of its nodes."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import Tensor
+from tfsmith.records import field, record
 
 __all__ = [
     "AttrChange",
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ValueChange:
     """A named fact that differs: None where one model does not have it. The values are plain data."""
 
@@ -31,7 +31,7 @@ class ValueChange:
     second: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class InputChange:
     """An input that leads elsewhere. `index` is None for a control input; `first` or `second` is None if it is new."""
 
@@ -40,7 +40,7 @@ class InputChange:
     second: str | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttrChange:
     """An attribute that differs; None where a node does not have it."""
 
@@ -49,7 +49,7 @@ class AttrChange:
     second: Attr | None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NodeChange:
     """A node that both have, and what differs. The names differ where it was renamed."""
 
@@ -59,7 +59,7 @@ class NodeChange:
     attrs: tuple[AttrChange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BodyDifference:
     """What differs between two graphs, or two functions.
 
@@ -81,7 +81,7 @@ class BodyDifference:
         return bool(self.added or self.removed or self.renamed or self.changed)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionDifference:
     """A function that both have, and what differs: its own name, what it takes and gives, its body."""
 
@@ -92,7 +92,7 @@ class FunctionDifference:
     body: BodyDifference = field(default_factory=BodyDifference)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorPair:
     """Two constants of one dtype and shape whose values were not looked at."""
 
@@ -101,7 +101,7 @@ class TensorPair:
     second: Tensor
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class StructureDifference:
     """What differs between two models, values of weights not looked at.
 

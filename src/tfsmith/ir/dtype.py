@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import UnsupportedError
+from tfsmith.records import record
 
 if TYPE_CHECKING:
     import numpy
@@ -56,7 +56,7 @@ _OTHER_NAMES = MappingProxyType({"half": "float16", "double": "float64", "float"
 _IN_ML_DTYPES = ("bfloat16", "float8", "float4", "int4", "uint4", "int2", "uint2")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DType:
     """An element type. A type newer than this table is kept by its number, so that looking at it still works."""
 

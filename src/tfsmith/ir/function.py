@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Attr
@@ -12,12 +11,13 @@ from tfsmith.ir.node import CONTROL, Endpoint, Node, is_index
 from tfsmith.ir.opdb import OpLookup, builtin_op
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.part import Part
+from tfsmith.records import field, record
 from tfsmith.storage.span import Span
 
 __all__ = ["Function", "FunctionParts", "Library"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FunctionParts:
     """What a function consists of.
 

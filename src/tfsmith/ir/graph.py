@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.function import Library
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.opdb import OpLookup, builtin_op, builtin_ops
 from tfsmith.ir.part import Part
+from tfsmith.records import record
 from tfsmith.storage.span import Span
 
 __all__ = ["Graph", "Versions"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Versions:
     """Who may read a graph: the version that wrote it, and the oldest reader that it allows."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Variant
+from tfsmith.records import record
 
 __all__ = ["Match", "Miss", "Unit"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unit:
     """One occurrence of a query.
 
@@ -26,7 +26,7 @@ class Unit:
     passed: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Match:
     """One occurrence of a variant: a unit, or a chain of them.
 
@@ -43,7 +43,7 @@ class Match:
     before: Unit | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Miss:
     """The attempt that came nearest to a match.
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.part import Part
 from tfsmith.ir.signature import Signature
+from tfsmith.records import field, record, replace
 from tfsmith.storage.span import Span
 
 __all__ = ["MetaGraph", "MetaInfo", "Saver", "Collection", "Asset", "ObjectNode", "ObjectGraph"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class MetaInfo:
     """Who wrote a meta graph, for what, and the definitions of the ops that it uses.
 
@@ -32,7 +32,7 @@ class MetaInfo:
     base: Span | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Saver:
     """The nodes of the graph that save and restore its variables."""
 
@@ -46,7 +46,7 @@ class Saver:
     """The checkpoint format: 0 or 1 is V1, 2 is V2."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Collection:
     """A named list that the graph's maker left in it.
 
@@ -73,7 +73,7 @@ class Collection:
         return () if self.decode is None else self.decode()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Asset:
     """A file of `assets/` and the tensor that gives its path."""
 
@@ -81,7 +81,7 @@ class Asset:
     filename: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectNode:
     """One object that TensorFlow 2 saved.
 
@@ -97,7 +97,7 @@ class ObjectNode:
     details: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ObjectGraph:
     """The objects that TensorFlow 2 saved (number 0 is the root), and its concrete functions, as plain data.
 
@@ -123,7 +123,7 @@ class ObjectGraph:
         return replace(self, nodes=nodes, edits={**self.edits, number: edits})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class MetaGraph:
     """A graph with all that belongs to it. Every part is decoded on first use and written back verbatim otherwise."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -13,6 +12,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection, MetaGraph
 from tfsmith.ir.signature import Signature
 from tfsmith.ir.tensor import Tensor
+from tfsmith.records import field, record, replace
 from tfsmith.storage.span import Span
 
 __all__ = ["Model", "Kind", "Checkpoint", "SideFile"]
@@ -21,7 +21,7 @@ Kind = Literal["graphdef", "metagraph", "saved_model", "checkpoint"]
 _NO_VARIABLES: Mapping[str, Tensor] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checkpoint:
     """Where a model's variables lie.
 
@@ -40,7 +40,7 @@ class Checkpoint:
     missing: tuple[Path, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SideFile:
     """A file of a SavedModel folder beside graph and variables: an asset, a fingerprint, Keras metadata."""
 
@@ -52,7 +52,7 @@ class SideFile:
     """Whether it is a link out of the model's folder, or to a folder: it is named, but neither followed nor copied."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class Model:
     """A model: one or several meta graphs, and variables. It never changes; passes make new ones.
 

@@ -1,13 +1,13 @@
 """The op database: the definitions of TensorFlow's own ops, packaged, so that nobody needs TensorFlow for them.
 
-`ops.json.xz` is made from an installed TensorFlow by `tools/make_op_database.py`: a header line, then a line per op.
+`ops.json.zlib` is made from an installed TensorFlow by `tools/make_op_database.py`: a header line, then a line per op.
 An op's line is decoded when somebody asks for that op.
 """
 
 from __future__ import annotations
 
 import json
-import lzma
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -53,7 +53,7 @@ class OpDatabase(Mapping[str, OpDef]):
 @cache
 def builtin_ops() -> OpDatabase:
     """The packaged database; read once, a few milliseconds."""
-    text = lzma.decompress(Path(__file__).with_name("ops.json.xz").read_bytes()).decode()
+    text = zlib.decompress(Path(__file__).with_name("ops.json.zlib").read_bytes()).decode()
     header, *rows = text.splitlines()
     lines = dict(row.split("\t", 1) for row in rows)
     return OpDatabase(str(json.loads(header)["tensorflow"]), lines)

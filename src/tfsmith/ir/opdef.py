@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import DType
 from tfsmith.limits import MAX_LIST_OUTPUTS
+from tfsmith.records import field, record
 
 __all__ = ["OpDef", "ArgDef", "AttrDef"]
 
@@ -17,7 +17,7 @@ _MOST_OUTPUTS = 1000
 _REMEDY = "TensorFlow refuses this graph too; write it again from its source"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ArgDef:
     """An input or output of an op. Exactly one of `type`, `type_attr`, `type_list_attr` says its type."""
 
@@ -63,7 +63,7 @@ class ArgDef:
         return (single,) * self.count(attrs)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AttrDef:
     """An attribute that an op has."""
 
@@ -72,7 +72,7 @@ class AttrDef:
     default: Attr | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OpDef:
     """The definition of an op, without its prose."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tfsmith.ir.node import Node
+from tfsmith.records import record
 
 __all__ = ["Pattern"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pattern:
     """Nodes cut out of a model, from the seeds back to the barriers; the barriers themselves are not part of it.
 

@@ -8,12 +8,12 @@ functions alike.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.pattern import Pattern
+from tfsmith.records import field, record
 
 __all__ = ["ConstantQuery", "Expression", "NodeQuery", "Query", "Recipe", "Repeat", "TargetNode", "Variant"]
 
@@ -21,7 +21,7 @@ _NO_ATTRS: Mapping[str, Attr] = MappingProxyType({})
 _NO_ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConstantQuery:
     """What the values of a Const must be: these, in this shape (a single value also fits a constant filled with it).
 
@@ -36,7 +36,7 @@ class ConstantQuery:
     tolerance: float = 1e-6
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class NodeQuery:
     """One node to be found.
 
@@ -59,7 +59,7 @@ class NodeQuery:
     is_commutative: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Query:
     """A connected piece of graph to be found.
 
@@ -78,7 +78,7 @@ class Query:
     through: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Repeat:
     """How a query repeats: as a chain of units, each feeding the next, all of them one match.
 
@@ -97,14 +97,14 @@ class Repeat:
     least: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expression:
     """A value that is computed for each match from what was found, such as `dim(kernel, 0)` or `attr(mean, T)`."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TargetNode:
     """One node to be put in.
 
@@ -133,7 +133,7 @@ class TargetNode:
     output_args: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variant:
     """One way in which the wanted piece is built, and what replaces it there.
 
@@ -155,7 +155,7 @@ class Variant:
     require: tuple[Expression, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Recipe:
     """What to find, in one or several variants, and what to put there.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import prod
 
 from tfsmith.limits import MAX_ELEMENTS, MAX_RANK
+from tfsmith.records import record
 
 __all__ = ["Shape", "UNKNOWN", "SCALAR"]
 
@@ -14,7 +14,7 @@ _SHOWN = 32
 """So many dimensions are printed; a hostile file may claim millions."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Shape:
     """A shape. `dims` is None when even the rank is unknown; an unknown dimension is -1."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.records import field, record
 
 __all__ = ["Signature", "TensorInfo", "PREDICT", "SERVING_DEFAULT"]
 
@@ -16,7 +16,7 @@ PREDICT = "tensorflow/serving/predict"
 SERVING_DEFAULT = "serving_default"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class TensorInfo:
     """A tensor of the graph as a signature names it.
 
@@ -37,7 +37,7 @@ class TensorInfo:
     type_spec: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signature:
     """What one entry point takes and gives, by key, in the order of the file."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
+from tfsmith.records import record
 from tfsmith.storage.crc32c import mask, span_crc32c
 from tfsmith.storage.sink import Sink
 from tfsmith.storage.span import Span
@@ -86,7 +86,7 @@ class TensorBase:
                 sink.write(part)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class SpanTensor(TensorBase):
     """Values that lie in a file, one after the other, little-endian.
 
@@ -139,7 +139,7 @@ class SpanTensor(TensorBase):
         yield self.span
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class ArrayTensor(TensorBase):
     """Values in memory. Make it with `ArrayTensor.of(array)`."""
 
@@ -186,7 +186,7 @@ class ArrayTensor(TensorBase):
             yield flat[start : start + step].tobytes()
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class FilledTensor(TensorBase):
     """A few values of which the last repeats to the end, as a TensorProto may say it. Empty `values` means zeros."""
 
@@ -235,7 +235,7 @@ class FilledTensor(TensorBase):
             raise LimitError(what, remedy="no real model has this; do not trust the file")
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class StringTensor(TensorBase):
     """Strings in memory."""
 
@@ -270,7 +270,7 @@ class StringTensor(TensorBase):
         yield from self.values
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class OpaqueTensor(TensorBase):
     """A resource, a variant, or a type newer than this release: it has a dtype and a shape, but no values for us."""
 
@@ -291,7 +291,7 @@ class OpaqueTensor(TensorBase):
         return UnsupportedError(what, remedy="leave it out, or read the model with TensorFlow")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Piece:
     """A part of a partitioned variable: where it starts in the whole, and its values."""
 
@@ -299,7 +299,7 @@ class Piece:
     tensor: Tensor
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@record(eq=False, repr=False)
 class SlicedTensor(TensorBase):
     """A partitioned variable: put together only when its values are wanted.
 

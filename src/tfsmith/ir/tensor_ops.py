@@ -7,13 +7,13 @@ what is transposed or joined along another axis is held in memory, one tensor at
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, SlicedTensor, Tensor, TensorBase
 from tfsmith.ir.tensor_slice import PartTensor
+from tfsmith.records import record
 from tfsmith.storage.span import Span
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ __all__ = [
 _CHUNK = 1 << 20
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TransposedTensor(TensorBase):
     """Another tensor with its axes in another order. Memory: one copy of the tensor while it is read."""
 
@@ -66,7 +66,7 @@ class TransposedTensor(TensorBase):
         yield from _rows(read_array(self.source).transpose(self.axes))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class JoinedTensor(TensorBase):
     """Several tensors joined along an axis. Who makes one checks that dtypes and other sizes are the same."""
 
@@ -109,7 +109,7 @@ class JoinedTensor(TensorBase):
         yield from _rows(numpy.concatenate([read_array(source) for source in self.sources], self.axis))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class RowsTensor(TensorBase):
     """Rows `start` to `stop` of another tensor: a part of its bytes."""
 
@@ -148,7 +148,7 @@ class RowsTensor(TensorBase):
                 yield part.sub(first, last) if isinstance(part, Span) else part[first:last]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ReshapedTensor(TensorBase):
     """The same bytes under another shape of as many elements."""
 

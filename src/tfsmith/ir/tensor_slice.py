@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, SlicedTensor, Tensor, TensorBase
+from tfsmith.records import record
 from tfsmith.storage.span import Span
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["PartTensor", "slice_tensor"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class PartTensor(TensorBase):
     """A block of another tensor; the whole is read when its values are wanted."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfsmith.errors import UnsupportedError
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_ops import verify_tensor
+from tfsmith.records import field, record
 
 __all__ = ["Weights"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Weights(Mapping[str, Tensor]):
     """A read-only mapping from names to tensors that are read when asked for.
 

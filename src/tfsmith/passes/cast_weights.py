@@ -6,7 +6,6 @@ The rest of the graph stays as it is: a read keeps its name and becomes the cast
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
@@ -20,6 +19,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.part import Part
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS
 from tfsmith.passes.calls import CALLERS, rename_output, rename_outputs
+from tfsmith.records import replace
 
 __all__ = ["cast_constants", "cast_variables", "is_wide"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.attr import Attr, Func
@@ -16,6 +15,7 @@ from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.passes.interface import choose_outputs, tensor_names
 from tfsmith.passes.target import Target
+from tfsmith.records import record, replace
 
 __all__ = ["Checked", "Obstacle", "check_target"]
 
@@ -25,7 +25,7 @@ _CONTROL_FLOW |= {f"Ref{op}" for op in _CONTROL_FLOW}
 _RANDOM = frozenset({"RandomUniform", "RandomStandardNormal", "StatelessRandomUniformV2", "TruncatedNormal"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Obstacle:
     """Something that the target has no answer for.
 
@@ -44,7 +44,7 @@ class Obstacle:
     remedy: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Checked:
     """What a check found.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import translate
 from re import Pattern as Regex
 from re import compile as compile_regex
@@ -18,13 +17,14 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdb import OpLookup
+from tfsmith.records import record, replace
 
 __all__ = ["Configured", "Setting", "configure"]
 
 _KINDS = ("string", "int", "float", "bool", "type", "shape", "func")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Setting:
     """A node whose attributes were asked to be set.
 
@@ -43,7 +43,7 @@ class Setting:
     after: Mapping[str, Attr]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Configured:
     """What came of it.
 
@@ -95,7 +95,7 @@ def configure(
     return Configured(result, changed, unchanged, () if found else _nearest(model, ops, nodes))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Chooser:
     ops: frozenset[str]
     names: tuple[Regex[str], ...]

@@ -8,7 +8,6 @@ that calls functions (If, While, Case, PartitionedCall) gets copies of them in w
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
@@ -25,6 +24,7 @@ from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS, MAX_RANK
 from tfsmith.passes.calls import CALLERS, rename_output, rename_outputs
 from tfsmith.passes.thawed import added_reads, handle_to_const, read_to_identity, without_reads
+from tfsmith.records import field, record
 
 __all__ = ["Value", "Conversion", "convert_variables"]
 
@@ -43,7 +43,7 @@ _DAMAGED = "the file is damaged; fetch it again"
 _INDEX_TYPES = (dtype_named("int32"), dtype_named("int64"))
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Value:
     """What a variable became: the type and shape of its tensor."""
 
@@ -51,7 +51,7 @@ class Value:
     shape: Shape
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Conversion:
     """What a conversion did; filled while it runs.
 

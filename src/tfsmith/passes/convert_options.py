@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfsmith.ir.model import Model
 from tfsmith.ir.signature import PREDICT
 from tfsmith.passes.signatures import Interface
 from tfsmith.passes.training import Note
+from tfsmith.records import field, record
 
 __all__ = ["ConvertOptions", "Converted", "SignatureEdits"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SignatureEdits:
     """What to do to the signatures: first remove, then rename, then add."""
 
@@ -27,7 +27,7 @@ class SignatureEdits:
         return bool(self.add or self.rename or self.remove)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvertOptions:
     """What converting may change.
 
@@ -57,7 +57,7 @@ class ConvertOptions:
         return self.inference_only or bool(self.drop) or self.dtype is not None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Converted:
     """What came out.
 

@@ -8,7 +8,6 @@ need a new traced function for the second, so it is there for all but `tf.saved_
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.metagraph import MetaGraph, ObjectGraph
@@ -20,6 +19,7 @@ from tfsmith.passes.convert_options import SignatureEdits
 from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.signatures import make_signatures
 from tfsmith.passes.training import Note
+from tfsmith.records import replace
 
 __all__ = ["edit_signatures"]
 

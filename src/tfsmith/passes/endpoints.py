@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.dtype import DType
@@ -11,6 +10,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.records import record
 
 __all__ = ["Candidate", "collected", "guess_inputs", "guess_outputs", "output_type", "output_shape"]
 
@@ -40,7 +40,7 @@ _NAME_END = 200
 _LEAST = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Candidate:
     """A tensor that is likely an input or output.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.check import check_graph
@@ -24,13 +23,14 @@ from tfsmith.passes.signatures import Interface, make_signatures
 from tfsmith.passes.tables import AssetFile, add_main_op, find_assets
 from tfsmith.passes.training import Note, find_training
 from tfsmith.passes.variables import VARIABLE_OPS, Source, find_source, find_value, restore_sources
+from tfsmith.records import field, record
 
 __all__ = ["ExportOptions", "Exported", "export", "meta_info", "side_assets"]
 
 _KEPT_COLLECTIONS = ("variables", "trainable_variables", "model_variables", "local_variables", "table_initializer")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExportOptions:
     """What exporting may be told.
 
@@ -54,7 +54,7 @@ class ExportOptions:
     prune: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Exported:
     """What exporting gave: the SavedModel, the files it reads, the variables it keeps, and what to beware of."""
 

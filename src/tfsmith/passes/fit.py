@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import Model
 from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
+from tfsmith.records import record
 
 __all__ = ["Fit", "fit_checkpoint"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fit:
     """How a graph fits the checkpoint that was attached to it.
 

@@ -7,7 +7,6 @@ functions, is inlined first and becomes one flat graph.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
 from tfsmith.errors import NotFoundInModelError, UnsupportedError, UsageError
@@ -29,6 +28,7 @@ from tfsmith.passes.prune import clean_colocation, prune, prune_library
 from tfsmith.passes.set_shape import batch_shapes, set_input_shapes
 from tfsmith.passes.training import Note, find_training
 from tfsmith.passes.variables import VARIABLE_OPS, find_value, initial_values, restore_sources
+from tfsmith.records import field, record, replace
 
 __all__ = ["FreezeOptions", "Frozen", "freeze"]
 
@@ -42,7 +42,7 @@ _KEPT_COLLECTIONS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class FreezeOptions:
     """What freezing may be told.
 
@@ -73,7 +73,7 @@ class FreezeOptions:
     keep_init: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Frozen:
     """What freezing gave.
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import is_index
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Piece, SlicedTensor, Tensor
+from tfsmith.records import record
 
 __all__ = ["Place", "Stored", "store"]
 
 _PART = re.compile(r"^(.+)/part_(\d+)$")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Place:
     """Where a variable's value lies in the checkpoint: its key and, for a part, the whole's shape and the start."""
 
@@ -34,7 +34,7 @@ class Place:
         return " ".join(map(str, self.full)) + f" {spans}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stored:
     """What a checkpoint of some variables holds, sorted by key, and where each variable's value lies in it."""
 

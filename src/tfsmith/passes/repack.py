@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Collection, MetaGraph
 from tfsmith.ir.model import Kind, Model, format_tags
@@ -13,11 +11,12 @@ from tfsmith.passes.resave import has_saver, new_saver, remove_saver, saved_vari
 from tfsmith.passes.tables import AssetFile, add_main_op, find_assets
 from tfsmith.passes.training import Note
 from tfsmith.passes.variables import VARIABLE_OPS
+from tfsmith.records import record, replace
 
 __all__ = ["Repacked", "repack"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Repacked:
     """The model as the other kind, the files that its tables are filled from, and what to beware of."""
 

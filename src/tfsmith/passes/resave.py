@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, UnsupportedError
@@ -20,6 +19,7 @@ from tfsmith.ir.tensor import StringTensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
 from tfsmith.passes.saver_ops import SavedVariable, add_saver
 from tfsmith.passes.variables import VARIABLE_OPS, find_source, find_value, restore_sources
+from tfsmith.records import replace
 
 __all__ = ["has_saver", "new_saver", "remove_saver", "rename_in_saver", "saved_variables"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.cast import cast_tensor
@@ -25,6 +24,7 @@ from tfsmith.passes.saver_ops import SavedVariable
 from tfsmith.passes.slim import answers, slim
 from tfsmith.passes.training import Note
 from tfsmith.passes.variables import VARIABLE_OPS
+from tfsmith.records import replace
 
 __all__ = ["rework"]
 

@@ -7,7 +7,6 @@ of SavedModels do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
@@ -15,13 +14,14 @@ from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor
+from tfsmith.records import record
 
 __all__ = ["SavedVariable", "add_saver", "free_scope"]
 
 _STRING, _INT32 = dtype_named("string"), dtype_named("int32")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class SavedVariable:
     """A variable of the graph, its key in the checkpoint, and which part of that tensor it is ("" for all)."""
 

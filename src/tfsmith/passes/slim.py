@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
@@ -15,6 +14,7 @@ from tfsmith.passes.interface import INIT_SIGNATURE, init_nodes, tensor_names
 from tfsmith.passes.prune import clean_colocation
 from tfsmith.passes.saver_ops import SavedVariable
 from tfsmith.passes.variables import EMA_SUFFIX
+from tfsmith.records import record
 
 __all__ = ["Slimmed", "answers", "slim"]
 
@@ -22,7 +22,7 @@ _UPDATE = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
 _GRADIENTS = re.compile(r"(^|/)gradients(_\d+)?/")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Slimmed:
     """The graph without training, and the tensors of the checkpoint that it does not need any more."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from tfsmith.ir.graph import Graph
@@ -11,6 +10,7 @@ from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.tensor import StringTensor
 from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.saver_ops import free_scope
+from tfsmith.records import record
 
 __all__ = ["TABLE_FILLS", "AssetFile", "add_main_op", "find_assets"]
 
@@ -21,7 +21,7 @@ TABLE_FILLS = frozenset(
 _FILE_INPUT = MappingProxyType({"InitializeTableFromTextFile": 1, "InitializeTableFromTextFileV2": 1})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class AssetFile:
     """A file that a table is filled from: the tensor that names it, and its path as the graph has it."""
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.names import nearest
 from tfsmith.ir.opdb import builtin_ops
+from tfsmith.records import record
 
 __all__ = ["Target", "find_target", "target_names"]
 
@@ -22,7 +22,7 @@ _FOLDER = Path(__file__).with_name("targets")
 _RELEASE = re.compile(r"(?:tensorflow|tf)-(\d{1,4}\.\d{1,4})(?:\.\d+)*")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Target:
     """A program that imports graphs.
 

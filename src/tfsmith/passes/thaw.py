@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tfsmith.errors import UsageError
@@ -33,6 +32,7 @@ from tfsmith.passes.thaw_choice import Wanted, choose_constants, is_float
 from tfsmith.passes.thawed import added_read, const_to_handle, identity_to_read, renamed_input
 from tfsmith.passes.training import Note
 from tfsmith.passes.variables import VARIABLE_OPS
+from tfsmith.records import field, record
 
 __all__ = ["ThawOptions", "Thawed", "thaw"]
 
@@ -41,7 +41,7 @@ _BATCH_NORM = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3
 _STATISTICS = re.compile(r"(^|/)(moving_(mean|variance|average)|ExponentialMovingAverage|global_step)(_\d+)?(/|$)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ThawOptions:
     """What thawing may be told.
 
@@ -64,7 +64,7 @@ class ThawOptions:
     kind: Literal["saved_model", "metagraph"] = "saved_model"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Thawed:
     """What thawing gave.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tfsmith.errors import UsageError
@@ -13,6 +12,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import Tensor
 from tfsmith.passes.training import Note
 from tfsmith.passes.was_variable import Signs
+from tfsmith.records import record
 
 __all__ = ["MIN_ELEMENTS", "Wanted", "Choice", "choose_constants", "is_float"]
 
@@ -21,7 +21,7 @@ MIN_ELEMENTS = 1024
 _FLOATS = frozenset({"float16", "bfloat16", "float32", "float64"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wanted:
     """What the user asked for: the least size (None: large ones, and all that were variables), and globs of names."""
 
@@ -30,7 +30,7 @@ class Wanted:
     excluded: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Choice:
     """The constants that become variables, by name, and what the user should know about them."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
+from tfsmith.records import record
 
 __all__ = ["Note", "find_training"]
 
@@ -17,7 +17,7 @@ _QUEUES = frozenset({"QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2
 _DROPOUT = re.compile(r"dropout", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Note:
     """Something that the user should know about the result: what, which nodes, and what to do."""
 

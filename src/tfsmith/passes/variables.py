@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from tfsmith.errors import InvalidModelError, LimitError, NotFoundInModelError
 from tfsmith.ir.attr import Func
@@ -25,6 +24,7 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import StringTensor, Tensor
 from tfsmith.ir.tensor_slice import slice_tensor
 from tfsmith.limits import MAX_DEPTH
+from tfsmith.records import record
 
 __all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "initial_values", "find_source", "find_value"]
 
@@ -37,7 +37,7 @@ _PART = re.compile(r"^(.*)/part_([0-9]{1,3})(/[^/]+)?$")
 _MAX_CHAIN = 1000
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """Where a variable's value lies: a key of the checkpoint, and which part of that tensor ("" for all of it).
 

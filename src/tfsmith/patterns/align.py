@@ -8,7 +8,6 @@ where the second takes the output of the first, a layer feeds the next.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from tfsmith.ir.attr import Attr
@@ -16,6 +15,7 @@ from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.tensor import OpaqueTensor, Tensor
 from tfsmith.patterns.body_index import BodyIndex
 from tfsmith.patterns.fitting import is_same_attr
+from tfsmith.records import field, record
 
 __all__ = ["Alignment", "Entry", "align", "common_attrs", "reads_weight", "small_constant"]
 
@@ -44,7 +44,7 @@ class Entry(NamedTuple):
     second: Endpoint
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Alignment:
     """Two blocks on top of each other.
 

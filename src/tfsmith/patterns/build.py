@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UnsupportedError, UsageError
 from tfsmith.ir.attr import Attr
@@ -23,6 +22,7 @@ from tfsmith.patterns.facts import MatchFacts, common_scope, match_nodes, split_
 from tfsmith.patterns.fold import fold
 from tfsmith.patterns.knowledge import Knowledge
 from tfsmith.patterns.typed import typed
+from tfsmith.records import field, record, replace
 
 __all__ = ["Built", "Draft", "Source", "build", "target_name"]
 
@@ -31,7 +31,7 @@ _NAME = re.compile(r"^[A-Za-z0-9._][A-Za-z0-9_.\\/>-]*$")
 _PLACE = re.compile(r"\{(scope|seed|name)\}")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Source:
     """What an input takes.
 
@@ -45,7 +45,7 @@ class Source:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Draft:
     """A node to be put in.
 
@@ -78,7 +78,7 @@ class Draft:
         return replace(self, controls=tuple(dict.fromkeys((*self.controls, *names)))) if names else self
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Built:
     """What takes the place of a match.
 

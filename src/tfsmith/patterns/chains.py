@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from tfsmith.ir.match import Unit
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Repeat
 from tfsmith.patterns.attempt import Rule
 from tfsmith.patterns.search import Search
+from tfsmith.records import replace
 
 __all__ = ["find_chains"]
 

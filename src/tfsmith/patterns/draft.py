@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
@@ -28,6 +27,7 @@ from tfsmith.patterns.draft_names import local_name, rule_of
 from tfsmith.patterns.knowledge import Knowledge
 from tfsmith.patterns.matcher import Matcher
 from tfsmith.patterns.users import outside_of_function, outside_of_graph
+from tfsmith.records import record
 
 __all__ = ["DraftOptions", "Drafted", "DraftedInput", "draft"]
 
@@ -41,7 +41,7 @@ _SEARCHED = 8
 _OP = re.compile(r"[A-Z_][A-Za-z0-9_>]*")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DraftOptions:
     """What to draft.
 
@@ -60,7 +60,7 @@ class DraftOptions:
     name: str = "draft"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class DraftedInput:
     """A tensor that enters the block.
 
@@ -79,7 +79,7 @@ class DraftedInput:
     used: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Drafted:
     """A drafted recipe, and what it found in the model that it was drafted from.
 
@@ -140,7 +140,7 @@ def _bodies(model: Model) -> Iterator[tuple[str | None, Body, Collection[str]]]:
         yield name, function, outside_of_function(function, model.meta).live
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Block:
     """A block that was found when it was searched for."""
 

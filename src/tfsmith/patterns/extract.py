@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.body import Body
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import CONTROL, Node
 from tfsmith.ir.pattern import Pattern
+from tfsmith.records import field, record
 
 __all__ = ["extract"]
 
@@ -94,7 +94,7 @@ def _find(body: Body, name: str, kind: str) -> None:
     raise NotFoundInModelError(f"{kind} {name!r} is not in {body.title}", remedy=remedy)
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Walk:
     """One search; what it found so far."""
 

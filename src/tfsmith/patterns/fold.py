@@ -6,7 +6,6 @@ Reshapes, transposes and joins reuse the tensors that `ir` has for them; arithme
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from tfsmith.ir.tensor import ArrayTensor, Tensor, TensorBase
 from tfsmith.ir.tensor_ops import JoinedTensor, ReshapedTensor, TransposedTensor, verify_tensor
 from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.patterns.knowledge import small_integers
+from tfsmith.records import record
 from tfsmith.storage.span import Span
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = ["ComputedTensor", "FOLDED_OPS", "fold"]
 Attrs = Mapping[str, Attr]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class ComputedTensor(TensorBase):
     """Values that are computed from those of other tensors, each time that they are wanted.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
@@ -21,6 +20,7 @@ from tfsmith.ir.opdb import OpLookup, builtin_op
 from tfsmith.ir.pattern import Pattern
 from tfsmith.ir.recipe import ConstantQuery, NodeQuery, Query, Recipe, TargetNode, Variant
 from tfsmith.ir.tensor import Tensor
+from tfsmith.records import field, record
 
 __all__ = ["Attrs", "recipe_from_pattern"]
 
@@ -99,7 +99,7 @@ def _output_count(target: Node, op_def: OpLookup) -> int:
     return 1 if found is None else found.output_count(target.attrs)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Choice:
     """What of a node must be equal."""
 
@@ -109,7 +109,7 @@ class _Choice:
     values: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Source:
     """An input's text, taken apart: the node, the output's name in a function, and its number."""
 
@@ -131,7 +131,7 @@ class _Source:
         return _Source(name, arg if colon else "", int(index))
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Builder:
     """Turns the nodes of a pattern into wanted nodes, and the texts of their inputs into endpoints."""
 

@@ -7,7 +7,6 @@ functions, what their callers give them, and the shapes that common ops give.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Func
@@ -22,6 +21,7 @@ from tfsmith.ir.tensor import Tensor
 from tfsmith.passes.calls import CALLERS
 from tfsmith.patterns.shape_rules import infer_shape
 from tfsmith.patterns.small_values import flat_values
+from tfsmith.records import record
 
 __all__ = ["Knowledge", "small_integers"]
 
@@ -36,7 +36,7 @@ _READS = frozenset({"ReadVariableOp"})
 _LOOPS = frozenset({"While", "StatelessWhile"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Call:
     """A place where a function is called: in which body, by which node, and which input is its first argument."""
 
@@ -45,7 +45,7 @@ class _Call:
     first: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Variable:
     """What a handle leads to."""
 

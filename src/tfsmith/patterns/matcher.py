@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.match import Match, Miss, Unit
@@ -16,11 +15,12 @@ from tfsmith.patterns.explain import Nearest
 from tfsmith.patterns.plan import Plan, Slot, make_plan
 from tfsmith.patterns.search import Search, owned_by
 from tfsmith.patterns.validate import validate
+from tfsmith.records import record
 
 __all__ = ["Found", "Matcher", "find_matches"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Found:
     """What a search found.
 
@@ -102,7 +102,7 @@ def _plan_before(variant: Variant) -> Plan | None:
     return make_plan(repeat.before, next(iter(repeat.links.values())).node)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Repeated:
     """The search for a variant that repeats."""
 

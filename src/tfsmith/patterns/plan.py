@@ -5,11 +5,11 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from tfsmith.ir.node import CONTROL
 from tfsmith.ir.recipe import NodeQuery, Query
+from tfsmith.records import record
 
 __all__ = ["Plan", "Slot", "Step", "Wanted", "make_plan"]
 
@@ -28,7 +28,7 @@ class Slot(NamedTuple):
     output: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Wanted:
     """One wanted node.
 
@@ -70,7 +70,7 @@ class Step(NamedTuple):
     slot: Slot
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Plan:
     """A query made ready.
 

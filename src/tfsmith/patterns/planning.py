@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from tfsmith.errors import UnsupportedError
@@ -19,6 +18,7 @@ from tfsmith.patterns.expression import evaluate
 from tfsmith.patterns.facts import MatchFacts, match_nodes
 from tfsmith.patterns.knowledge import Knowledge
 from tfsmith.patterns.users import Outside, Sharing, Taken, examine, is_source
+from tfsmith.records import record
 
 __all__ = ["Planned", "Skipped", "plan_match"]
 
@@ -27,7 +27,7 @@ _BRANCHES = frozenset({"Switch", "RefSwitch", "_SwitchN", "SwitchN"})
 _READS = frozenset({"Identity", "Enter", "RefEnter"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Skipped:
     """A match that was left as it is.
 
@@ -42,7 +42,7 @@ class Skipped:
     users: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Planned:
     """A match that can be replaced.
 

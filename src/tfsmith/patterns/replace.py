@@ -8,8 +8,6 @@ meta graph carries of its ops stay as they are, for TensorFlow has its own; only
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from dataclasses import replace as changed
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.body import Body
@@ -27,11 +25,13 @@ from tfsmith.patterns.matcher import Matcher
 from tfsmith.patterns.planning import Planned, Skipped, plan_match
 from tfsmith.patterns.rewire import Edit
 from tfsmith.patterns.users import Outside, outside_of_function, outside_of_graph, stale_contexts
+from tfsmith.records import record
+from tfsmith.records import replace as changed
 
 __all__ = ["ReplaceOptions", "Replaced", "Skipped", "replace", "replace_matches"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ReplaceOptions:
     """How to replace.
 
@@ -48,7 +48,7 @@ class ReplaceOptions:
     functions: bool = True
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Replaced:
     """What became of it.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, UsageError
@@ -18,11 +17,12 @@ from tfsmith.passes.prune import colocated
 from tfsmith.patterns.build import Draft, Source
 from tfsmith.patterns.planning import Planned
 from tfsmith.patterns.users import Outside, may_be_pruned
+from tfsmith.records import record
 
 __all__ = ["Edit"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Place:
     """Where a tensor is now: with a new node, or with an old one, which may itself have been moved unless fixed."""
 
@@ -31,7 +31,7 @@ class _Place:
     match: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _New:
     """A new node with its name."""
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from tfsmith.errors import UsageError
 from tfsmith.limits import MAX_DEPTH
+from tfsmith.records import record
 
 __all__ = ["FORMS", "Call", "List", "Literal", "Name", "Sum", "Test", "parse_expression"]
 
@@ -36,21 +36,21 @@ FORMS = "write numbers, text, + - * // / and functions such as dim(kernel, 0) or
 """What an expression may consist of, in words."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Literal:
     """A value that is written out."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Name:
     """A name that is an argument of a function."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Call:
     """A function and its arguments."""
 
@@ -58,7 +58,7 @@ class Call:
     args: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Sum:
     """Two values and the sign between them."""
 
@@ -67,7 +67,7 @@ class Sum:
     right: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Test:
     """Two values that are compared."""
 
@@ -76,7 +76,7 @@ class Test:
     right: Any
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class List:
     """Values in brackets."""
 

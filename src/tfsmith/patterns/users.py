@@ -8,7 +8,6 @@ only look at shapes: `Shape` nodes that nobody uses are left behind by many prog
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -20,6 +19,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.passes.endpoints import guess_outputs
 from tfsmith.passes.interface import check_tensor, tensor_names
+from tfsmith.records import field, record
 
 __all__ = [
     "Named",
@@ -57,7 +57,7 @@ _SOURCES = frozenset(
 Kind = Literal["name", "fed", "result", "control"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Named:
     """Something besides nodes that refers to a tensor or node.
 
@@ -73,7 +73,7 @@ class Named:
     kind: Kind = "name"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Outside:
     """What is used of a body besides by its own nodes.
 
@@ -86,7 +86,7 @@ class Outside:
     live: Set[str]
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Sharing:
     """Who uses the nodes of a match besides itself.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tfsmith.errors import TruncatedFileError
+from tfsmith.records import record
 
 if TYPE_CHECKING:
     from tfsmith.storage.source import Source
@@ -19,7 +19,7 @@ _LARGE_FILE = 1 << 24
 """Pieces of a larger file are read, not looked up in its mapping: the system may map megabytes of it for a byte."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Span:
     """Bytes `start` to `stop` of a source. Holding a span keeps the source's mapping alive."""
 

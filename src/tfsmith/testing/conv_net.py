@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from tfsmith.records import record
 from tfsmith.testing.builder import GraphBuilder
 from tfsmith.testing.ops import dense
 from tfsmith.testing.values import FLOAT32, Output
@@ -17,7 +17,7 @@ EPSILON = 1e-3
 """What batch normalization adds to the variance; the default of `tf.layers`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ConvNetConfig:
     """The sizes of the network: square images, one block for each number of filters."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -14,6 +13,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.opdb import builtin_ops
 from tfsmith.ir.part import Part
 from tfsmith.ir.signature import SERVING_DEFAULT, Signature, TensorInfo
+from tfsmith.records import field, record, replace
 from tfsmith.testing import reference
 from tfsmith.testing.bert import BertSetup, build_bert_classifier
 from tfsmith.testing.bert_config import BertConfig
@@ -32,7 +32,7 @@ SaverKind = Literal["plain", "sharded"]
 _Build = Callable[[], tuple[GraphBuilder, dict[str, Output]]]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class TestModel:
     """A model and all that a test wants to know of it.
 

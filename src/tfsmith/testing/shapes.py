@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.shape import SCALAR, UNKNOWN, Shape
+from tfsmith.records import record
 from tfsmith.testing.values import Inferred, Output
 
 __all__ = ["infer"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Node:
     inputs: Sequence[Output]
     attrs: Mapping[str, Attr]

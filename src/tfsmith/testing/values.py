@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from tfsmith.ir.dtype import DType, dtype, dtype_named
 from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.records import record
 
 __all__ = [
     "BOOL",
@@ -36,7 +36,7 @@ def reference_to(kind: DType) -> DType:
     return dtype(kind.number + 100)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inferred:
     """What is known of an output before anything runs.
 
@@ -52,7 +52,7 @@ class Inferred:
     held: Shape = UNKNOWN
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Output:
     """One output of a node."""
 
@@ -82,7 +82,7 @@ class Output:
         return f"{self.node}:{self.index}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Operation:
     """A node that was added."""
 

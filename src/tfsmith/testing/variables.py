@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.records import record
 from tfsmith.testing.values import INT32, Output
 from tfsmith.wire.messages import new
 
@@ -40,7 +40,7 @@ _SMALL = 1000
 """TensorFlow makes a Const of so many equal elements less one; more get a Fill."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Variable:
     """A variable of the graph.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor, TensorBase
+from tfsmith.records import record
 from tfsmith.storage.span import Span
 from tfsmith.testing.values import FLOAT32, FLOAT64
 from tfsmith.testing.variables import Values
@@ -25,7 +25,7 @@ _BOUND = 2.0
 """A truncated normal has no values beyond so many standard deviations."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class SeededTensor(TensorBase):
     """Float32 values from a truncated normal distribution, drawn anew each time that they are asked for."""
 
@@ -72,7 +72,7 @@ class SeededTensor(TensorBase):
             yield piece
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Weights:
     """Makes weights; all of them follow from one seed and the variables' names."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from tfsmith.errors import InvalidModelError, UnsupportedError
@@ -11,6 +10,7 @@ from tfsmith.ir.function import Function, Library
 from tfsmith.ir.metagraph import ObjectGraph, ObjectNode
 from tfsmith.ir.model import Model
 from tfsmith.ir.opdb import builtin_ops
+from tfsmith.records import record
 from tfsmith.view.load_order import load_order, loaded_names
 from tfsmith.view.structured_value import TensorSpec, decode, type_name
 
@@ -24,7 +24,7 @@ _CONTAINERS = ("trackable_dict_wrapper", "trackable_list_wrapper", "trackable_tu
 _MARGIN = " " * 8
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Concrete:
     """One way to call a function.
 

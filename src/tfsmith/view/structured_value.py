@@ -7,19 +7,19 @@ specs, whose `repr` is TensorFlow's. Nothing here runs anything: a named tuple's
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from tfsmith.errors import UnsupportedError
 from tfsmith.ir.dtype import dtype, dtype_named
+from tfsmith.records import record
 
 __all__ = ["NamedTuple", "Spec", "TensorSpec", "decode", "type_name"]
 
 _NO_DIMS: tuple[Mapping[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record(repr=False)
 class _Shape:
     """`tf.TensorShape`: None for an unknown dimension, or for an unknown rank."""
 
@@ -33,7 +33,7 @@ class _Shape:
         return f"TensorShape({self.dims if self.dims is None else list(self.dims)})"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record(repr=False)
 class _DType:
     """`tf.DType`."""
 
@@ -47,7 +47,7 @@ class _DType:
         return f"tf.{self.name}"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record(repr=False)
 class Spec:
     """Any `tf.TypeSpec`: the name of its type, and its text."""
 
@@ -58,7 +58,7 @@ class Spec:
         return self.text
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@record(repr=False)
 class TensorSpec(Spec):
     """`tf.TensorSpec` and its kin, which have a name (or None) and a dtype."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph, count_ops
@@ -12,13 +11,14 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY, is_optimizer_slot
+from tfsmith.records import field, record
 
 __all__ = ["Totals", "Summary", "summarize", "VARIABLE_OPS"]
 
 VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Totals:
     """How much a set of tensors is."""
 
@@ -29,7 +29,7 @@ class Totals:
     """How many tensors each dtype has, most first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Summary:
     """The facts about a model that the summary shows.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_ops import read_pieces, verify_tensor
+from tfsmith.records import record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,7 +17,7 @@ __all__ = ["Comparison", "Verdict", "compare_weights"]
 Verdict = Literal["same", "close", "differs", "shape", "dtype", "only in first", "only in second"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Comparison:
     """How a weight of one set compares to the one of the same name in another.
 

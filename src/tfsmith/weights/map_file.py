@@ -32,19 +32,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.names import nearest
+from tfsmith.records import field, record
 
 __all__ = ["Rule", "Task", "Drop", "WeightMap", "builtin_map", "builtin_maps", "parse_map"]
 
 _FOLDER = Path(__file__).with_name("maps")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """How some weights become others; see the file's format above."""
 
@@ -60,7 +60,7 @@ class Rule:
     copy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Task:
     """One of the models that a map knows.
 
@@ -77,7 +77,7 @@ class Task:
     strip: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Drop:
     """Weights to leave out."""
 
@@ -85,7 +85,7 @@ class Drop:
     tasks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WeightMap:
     """A map. `checks` names the map whose shapes the weights must have before they are mapped."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -14,6 +13,7 @@ from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_ops import JoinedTensor, TransposedTensor, resize_rows, split_tensor
 from tfsmith.ir.variable_names import training_names
 from tfsmith.ir.weights import Weights
+from tfsmith.records import record, replace
 from tfsmith.weights.config import config_size
 from tfsmith.weights.map_file import Rule, Task, WeightMap
 from tfsmith.weights.template import Template
@@ -21,7 +21,7 @@ from tfsmith.weights.template import Template
 __all__ = ["Mapped", "apply_map", "choose_task"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class Mapped:
     """What a map made.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fnmatch import fnmatchcase
 
 from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.names import nearest
 from tfsmith.ir.variable_names import training_names
 from tfsmith.ir.weights import Weights
+from tfsmith.records import replace
 
 __all__ = ["select_weights"]
 

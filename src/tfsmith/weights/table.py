@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from tfsmith.errors import InvalidModelError
@@ -13,6 +12,7 @@ from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_ops import read_pieces, verify_tensor
+from tfsmith.records import record
 
 __all__ = [
     "Stats",
@@ -29,7 +29,7 @@ __all__ = [
 Sort = Literal["name", "bytes", "dtype", "shape", "file"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stats:
     """What the values of a tensor are like. The least, largest and mean value are of those that are numbers at all.
 
@@ -48,7 +48,7 @@ class Stats:
     inf: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WeightRow:
     """A weight, as the table shows it; `stats` is None where nobody asked, or the values are no numbers."""
 
@@ -64,7 +64,7 @@ class WeightRow:
         return self.shape.elements or 0
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ScopeRow:
     """The totals of a scope."""
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tfsmith.errors import UsageError
+from tfsmith.records import record
 
 __all__ = ["Template"]
 
@@ -14,7 +14,7 @@ _HOLE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 _KINDS = {None: r"\d+", "word": r"[^/.]+", "path": r".+"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Template:
     """A name in which `{n}` stands for a number, `{x:word}` for a word, `{x:path}` for anything."""
 

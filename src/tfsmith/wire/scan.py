@@ -8,9 +8,9 @@ TensorFlow message uses; a file that has them is not what it claims to be.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError
+from tfsmith.records import record
 from tfsmith.storage.span import Span
 
 __all__ = [
@@ -30,7 +30,7 @@ VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _DAMAGED = "the file is damaged or is of another kind; fetch it again"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RawField:
     """A field where it stands: its tag at `tag_start`, its payload from `start` to `stop` (absolute offsets)."""
 

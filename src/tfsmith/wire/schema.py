@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
+
+from tfsmith.records import record
 
 __all__ = ["Field", "Schema", "schema"]
 
 Label = Literal["one", "many", "map"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Field:
     """One field of a message. `type` is a scalar's name, or the name of a message or enum of the schema."""
 
@@ -25,7 +26,7 @@ class Field:
     key_type: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Schema:
     """All messages and enums, by name."""
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
@@ -21,6 +20,7 @@ from typing import Any, Final
 
 from tfsmith.errors import CorruptFileError
 from tfsmith.limits import MAX_DEPTH
+from tfsmith.records import record
 from tfsmith.wire.descriptors import full_name
 from tfsmith.wire.messages import parse
 from tfsmith.wire.plan import tag
@@ -46,7 +46,7 @@ def message_text(message: Any) -> str:
     return Printer().text(name, copy)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(eq=False)
 class _Rule:
     """How a field is shown."""
 

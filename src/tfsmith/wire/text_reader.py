@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
@@ -18,6 +17,7 @@ from typing import Final, TypeAlias
 
 from tfsmith.errors import LimitError
 from tfsmith.limits import MAX_DEPTH, MAX_PROTO_BYTES
+from tfsmith.records import record
 from tfsmith.wire.plan import encode_varint, tag
 from tfsmith.wire.scan import BYTES, FIXED32, FIXED64, VARINT
 from tfsmith.wire.text_fields import child_message, fields_of, is_map_entry, is_packable, wire_type
@@ -84,7 +84,7 @@ def _pieces(text: str) -> Iterator[str]:
         start = stop + 1
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class _Rule:
     """How a field is read."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from tfsmith.records import record
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.builder import GraphBuilder
 from tfsmith.testing.ops import (
@@ -32,7 +32,7 @@ __all__ = ["BertSetup", "build_bert_classifier"]
 _ONLY_FIRST_REPLICA = 3
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BertSetup:
     """How to build it.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+
+from tfsmith.records import record
 
 __all__ = ["Folded", "TIMES", "fold_names", "scope_groups", "scope_numbers"]
 
@@ -13,7 +14,7 @@ _LETTERS = "ijklmn"
 TIMES = "\N{MULTIPLICATION SIGN}"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Folded:
     """One or several names that are drawn as one.
 

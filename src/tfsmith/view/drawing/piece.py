@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 from tfsmith.ir.node import CONTROL
 from tfsmith.ir.recipe import Query
+from tfsmith.records import field, record
 from tfsmith.view.drawing.folding import TIMES, fold_names, scope_groups, scope_numbers
 
 __all__ = ["Box", "Piece", "lay_out"]
@@ -17,7 +17,7 @@ _MOST_OPS = 4
 _FEW = 2
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class Box:
     """Some wanted nodes that are drawn as one.
 
@@ -47,7 +47,7 @@ class Box:
         return [title, f"{len(self.names)} nodes: " + ", ".join(listed) + (f", +{more} ops" if more > 0 else "")]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Piece:
     """What is to be drawn of a query.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.match import Match
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Expression, Recipe, TargetNode, Variant
+from tfsmith.records import field, record
 from tfsmith.view.drawing.canvas import Canvas, shorten, text_width
 from tfsmith.view.drawing.folding import TIMES, fold_names
 from tfsmith.view.drawing.piece import Box, Piece, lay_out
@@ -40,7 +40,7 @@ def draw_recipe(recipe: Recipe, variant: Variant, match: Match | None = None, co
     return drawing.canvas.svg()
 
 
-@dataclass(slots=True)
+@record(frozen=False)
 class _Drawing:
     """What is drawn so far, and where it stands."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from tfsmith.ir.match import Match
 from tfsmith.ir.node import CONTROL, Endpoint
 from tfsmith.ir.recipe import TargetNode, Variant
+from tfsmith.records import record
 from tfsmith.view.drawing.folding import fold_names
 
 __all__ = ["Port", "ports", "input_in_model", "list_inputs", "names_in_model"]
@@ -16,7 +16,7 @@ __all__ = ["Port", "ports", "input_in_model", "list_inputs", "names_in_model"]
 _EACH = re.compile(r"each\(([^()]*)\)")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Port:
     """Some inputs of a new node that are drawn as one.
 

@@ -1,0 +1,11 @@
+"""The packaged descriptors are those of the schema."""
+
+from pathlib import Path
+
+from tfsmith.wire import descriptors
+from tools.make_descriptors import descriptor_set
+
+
+def test_the_packaged_descriptors_are_up_to_date() -> None:
+    packaged = Path(descriptors.__file__).with_name("tensorflow.descriptors").read_bytes()
+    assert packaged == descriptor_set(), "run python -m tools.make_descriptors"
