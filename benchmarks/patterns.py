@@ -81,17 +81,19 @@ def _bert(setup: Setup) -> list[Row]:
         {
             "extract": Command(script("tfsmith", "extract", saved, "-o", pattern, *extract), fresh, turns=2),
             "graph": Command(script("tfsmith", "replace", saved, "-r", recipe, "-o", graph), fresh, turns=3),
+            "shipped": Command(script("tfsmith", "replace", saved, "-r", "bert-encoder", "-o", graph), fresh, turns=3),
             "frozen": Command(script("tfsmith", "replace", frozen, "-r", recipe, "-o", whole), fresh, turns=3),
             "synced": Command([*copying[:2], copying[2] + ' && sync "$1"', *copying[3:]], fresh, turns=2),
             "copied": Command(copying, fresh, turns=2),
         }
     )
     fresh()
-    in_graph, in_frozen = found["graph"], found["frozen"]
+    in_graph, in_frozen, shipped = found["graph"], found["frozen"], found["shipped"]
     near = [at_most(3, in_frozen, found["synced"], "cp and sync"), under(120, in_frozen)]
     return [
         Row(_TOPIC, "extract the encoder, SavedModel", found["extract"], goals=[within(0.6, found["extract"])]),
         Row(_TOPIC, "replace the encoder, SavedModel (graph only)", in_graph, goals=[within(0.6, in_graph)]),
+        Row(_TOPIC, "replace the encoder by bert-encoder, SavedModel", shipped, goals=[within(0.6, shipped)]),
         Row(_TOPIC, "replace the encoder, frozen graph", in_frozen, "cp and sync of it", found["synced"], near),
         Row(_TOPIC, "replace the encoder, frozen graph", in_frozen, "cp of it, unsynced", found["copied"]),
     ]
@@ -102,21 +104,34 @@ def _large(setup: Setup) -> list[Row]:
     sizes = (600, 6000) if setup.quick else (10_000, 100_000)
     recipe = setup.output("layer.toml")
     recipe.write_text(_LAYER)
-    target = setup.output("large.pb")
+    target, pattern = setup.output("large.pb"), setup.output("large_pattern.pb")
     graphs: dict[int, Path] = {size: setup.models.graph(size) for size in sizes}
 
     def fresh() -> None:
-        target.unlink(missing_ok=True)
+        for path in (target, pattern):
+            path.unlink(missing_ok=True)
 
-    commands = {
-        str(size): Command(script("tfsmith", "replace", graph, "-r", recipe, "-o", target), fresh)
-        for size, graph in graphs.items()
-    }
+    commands: dict[str, Command] = {}
+    for size, graph in graphs.items():
+        commands[f"replace {size}"] = Command(script("tfsmith", "replace", graph, "-r", recipe, "-o", target), fresh)
+        extract = ["-s", _last_output(size), "-B", "Identity", "Const", "Placeholder"]
+        commands[f"extract {size}"] = Command(script("tfsmith", "extract", graph, "-o", pattern, *extract), fresh)
     found = setup.compare(commands, rounds=1)
     fresh()
-    small, large = (found[str(size)] for size in sizes)
+    small, large = (found[f"replace {size}"] for size in sizes)
+    small_cut, large_cut = (found[f"extract {size}"] for size in sizes)
     what = f"replace {sizes[1] // 6:,} matches, graph of {sizes[1]:,} nodes"
+    cut = f"extract {sizes[1] // 2:,} nodes, graph of {sizes[1]:,}"
+    linear = [at_most(15, large_cut, small_cut, "that of a tenth")]
     return [
+        Row(_TOPIC, f"extract {sizes[0] // 2:,} nodes, graph of {sizes[0]:,}", small_cut),
+        Row(_TOPIC, cut, large_cut, f"{sizes[0]:,} nodes", small_cut, linear),
         Row(_TOPIC, f"replace {sizes[0] // 6:,} matches, graph of {sizes[0]:,} nodes", small),
         Row(_TOPIC, what, large, f"{sizes[0]:,} nodes", small, [at_most(15, large, small, "that of a tenth")]),
     ]
+
+
+def _last_output(nodes: int) -> str:
+    """The output of the last layer that is whole, in a graph of so many nodes (`models._make_graph`)."""
+    start = ((nodes - 1) // 6 - 1) * 6 + 1
+    return f"model/block_{start // 100}/layer_{start}/Relu"

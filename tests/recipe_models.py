@@ -52,6 +52,11 @@ def exact_gelu(tf: Any, x: Any) -> Any:
     return tf.nn.gelu(x)
 
 
+def older_gelu(tf: Any, x: Any) -> Any:
+    """`tf.nn.gelu` before it was computed by erfc."""
+    return 0.5 * x * (1.0 + tf.math.erf(x / tf.cast(1.4142135623730951, x.dtype)))
+
+
 def tanh_gelu(tf: Any, x: Any) -> Any:
     """`tf.nn.gelu`, by tanh."""
     return tf.nn.gelu(x, approximate=True)
@@ -124,7 +129,31 @@ def einsum(tf: Any, ids: Any, mask: Any, table: Any, layers: Sequence[Weights], 
     return x
 
 
-def save_functions(path: Path, build: Any, gelu: Gelu, layers: int = 2) -> list[str]:
+def rows(tf: Any, ids: Any, mask: Any, table: Any, layers: Sequence[Weights], gelu: Gelu) -> Any:
+    """What transformers' TFBertModel (4.49) builds: Keras 2's Dense on three dimensions is `tf.tensordot`."""
+    batch = ids.shape[0] or tf.shape(ids)[0]
+    adder = (1.0 - tf.cast(tf.reshape(mask, [batch, 1, 1, LENGTH]), tf.float32)) * -10000.0
+    x = tf.identity(tf.gather(table, ids), name="dropout/Identity")
+    for w in layers:
+
+        def dense(x: Any, name: str, w: Weights = w) -> Any:
+            return tf.nn.bias_add(tf.tensordot(x, w[f"{name}/kernel"], [[2], [0]]), w[f"{name}/bias"])
+
+        def split(x: Any, name: str) -> Any:
+            return tf.transpose(tf.reshape(dense(x, name), [batch, -1, HEADS, SIZE]), [0, 2, 1, 3])
+
+        query, key, value = (split(x, name) for name in ("query", "key", "value"))
+        scores = tf.divide(tf.matmul(query, key, transpose_b=True), tf.constant(np.sqrt(SIZE), tf.float32)) + adder
+        shares = tf.identity(tf.nn.softmax(scores + 1e-9), name="dropout/Identity")
+        context = tf.reshape(tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3]), [batch, -1, WIDTH])
+        attended = tf.identity(dense(context, "attention_output"))
+        attended = norm(tf, attended + x, w["attention_norm/gamma"], w["attention_norm/beta"], 2)
+        inner = tf.identity(dense(gelu(tf, dense(attended, "intermediate")), "output"))
+        x = norm(tf, inner + attended, w["output_norm/gamma"], w["output_norm/beta"], 2)
+    return x
+
+
+def save_functions(path: Path, build: Any, gelu: Gelu, layers: int = 2, batch: int | None = None) -> list[str]:
     """Saves one of these as a SavedModel of TensorFlow 2; gives the names of the layers' weights, in Bert's order."""
     import tensorflow as tf
 
@@ -146,8 +175,8 @@ def save_functions(path: Path, build: Any, gelu: Gelu, layers: int = 2) -> list[
 
         @tf.function(
             input_signature=[
-                tf.TensorSpec([None, LENGTH], tf.int32, "ids"),
-                tf.TensorSpec([None, LENGTH], tf.int32, "mask"),
+                tf.TensorSpec([batch, LENGTH], tf.int32, "ids"),
+                tf.TensorSpec([batch, LENGTH], tf.int32, "mask"),
             ]
         )
         def __call__(self, ids: Any, mask: Any) -> Any:

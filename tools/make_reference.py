@@ -190,9 +190,10 @@ def _is_made_by_callers(thing: type) -> bool:
 
 
 def _fields(thing: type) -> dict[str, str]:
-    """The public fields of a data class, with their types as they are written."""
-    fields = getattr(thing, "__dataclass_fields__", {})
-    return {name: str(field.type) for name, field in fields.items() if not name.startswith("_")}
+    """The public fields of a record, with their types as they are written."""
+    fields = {field.name: field.kind for field in getattr(thing, "__record_fields__", ())}
+    fields |= {name: str(field.type) for name, field in getattr(thing, "__dataclass_fields__", {}).items()}
+    return {name: kind for name, kind in fields.items() if not name.startswith("_")}
 
 
 def _members(thing: type) -> Iterator[tuple[str, Any]]:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.recipe_parts import ADD, BATCH_MATMUL, Nodes, dense, gelu, keras_layer_norm, layer_norm
+from tools.recipe_parts import (
+    ADD,
+    BATCH_MATMUL,
+    PLAIN,
+    PLAIN_BATCH,
+    Nodes,
+    dense,
+    dense_of_rows,
+    gelu,
+    keras_layer_norm,
+    layer_norm,
+)
 from tools.recipe_text import Variant, recipe_text
 
 WEIGHTS = [
@@ -24,8 +35,11 @@ def bert_encoder() -> str:
     for form in ("tanh", "erf sqrt"):
         variants += [_tf1(form, mask) for mask in ("filled", "constant", "any")]
     variants += [_tf1(form, "shared") for form in ("tf.nn tanh", "tanh", "tf.nn erfc")]
+    variants += [_tf1(form, "shared", axis=1) for form in ("tanh", "erf sqrt")]
     variants += [_einsum(form) for form in ("tf.nn tanh", "tanh", "tf.nn erf", "tf.nn erfc")]
     variants += [_keras(form, fast) for fast in (False, True) for form in ("tf.nn tanh", "tf.nn erfc")]
+    variants += [_rows(form, is_open=True) for form in ("tf.nn erf", "tf.nn erfc", "tf.nn tanh")]
+    variants += [_rows(form, is_open=False) for form in ("tf.nn erf", "tf.nn erfc", "tf.nn tanh")]
     description = "A BERT encoder of any depth becomes one node Bert (a custom op; it takes 16 weights for each layer)"
     return recipe_text("bert-encoder", description, variants)
 
@@ -54,8 +68,9 @@ def _feed_forward(nodes: Nodes, form: str, attended: str, norm: Any, axis: int, 
     """What follows the attention's dense layer, to the end of the layer."""
     residual = nodes.add("attention_residual", ADD, attended, "x")
     normed = norm(nodes, "attention_norm", residual, axis, EPSILON, {})
-    inner = gelu(nodes, form, dense(nodes, "intermediate", normed, op))
-    residual = nodes.add("output_residual", ADD, dense(nodes, "output", inner, op), normed)
+    plain = PLAIN if op == "MatMul" else PLAIN_BATCH
+    inner = gelu(nodes, form, dense(nodes, "intermediate", normed, op, **plain))
+    residual = nodes.add("output_residual", ADD, dense(nodes, "output", inner, op, **plain), normed)
     norm(nodes, "output_norm", residual, axis, EPSILON, {})
 
 
@@ -63,12 +78,12 @@ def _transposed(nodes: Nodes, name: str, x: str, axes: list[int]) -> str:
     return nodes.add(name, "Transpose", x, nodes.const(f"{name}_axes", axes))
 
 
-def _tf1(form: str, mask: str) -> Variant:
-    """Matrices of two dimensions, as in Google's own code."""
+def _tf1(form: str, mask: str, axis: int | None = None) -> Variant:
+    """Matrices of two dimensions, as in Google's own code. The last axis is -1 or 1, as who wrote it liked."""
     nodes = Nodes()
     heads = {}
     for name in ("query", "key", "value"):
-        split = nodes.add(f"{name}_split", "Reshape", dense(nodes, name, "x"), f"{name}_shape")
+        split = nodes.add(f"{name}_split", "Reshape", dense(nodes, name, "x", "MatMul", **PLAIN), f"{name}_shape")
         heads[name] = _transposed(nodes, f"{name}_heads", split, [0, 2, 1, 3])
     scores = nodes.add("scores", BATCH_MATMUL, heads["query"], heads["key"], attrs={"adj_x": False, "adj_y": True})
     scaled = nodes.add("scaled", "Mul", scores, nodes.const("scale"))
@@ -77,10 +92,11 @@ def _tf1(form: str, mask: str) -> Variant:
         wide = nodes.add("wide_mask", "ExpandDims", "mask", nodes.const("wide_mask_axis", 1))
         adder = _adder(nodes, "", wide)
     shares = nodes.add("shares", "Softmax", nodes.add("masked", ADD, scaled, adder))
-    context = nodes.add("context", BATCH_MATMUL, shares, heads["value"], attrs={"adj_x": False, "adj_y": False})
+    context = nodes.add("context", BATCH_MATMUL, shares, heads["value"], attrs=PLAIN_BATCH)
     flat = nodes.add("flat_context", "Reshape", _transposed(nodes, "joined", context, [0, 2, 1, 3]), "context_shape")
-    attended = dense(nodes, "attention_output", flat)
-    _feed_forward(nodes, form, attended, layer_norm, -1 if mask == "shared" else 1, "MatMul")
+    attended = dense(nodes, "attention_output", flat, "MatMul", **PLAIN)
+    usual = -1 if mask == "shared" else 1
+    _feed_forward(nodes, form, attended, layer_norm, usual if axis is None else axis, "MatMul")
 
     before = Nodes()
     if mask == "shared":
@@ -97,9 +113,41 @@ def _tf1(form: str, mask: str) -> Variant:
     }[mask]
     heads_text, length = "dim(query_split, 2)", f"dim(query_split, 1, {LENGTH})"
     taken = "mask" if mask == "any" else "input_mask"
-    variant = _variant(f"matrices, gelu {form}, mask {mask}", nodes, form, heads_text, length, taken, comment)
+    name = f"matrices, gelu {form}, mask {mask}" + ("" if axis is None else f", axis {axis}")
+    variant = _variant(name, nodes, form, heads_text, length, taken, comment)
     if mask != "any":
         variant.before, variant.links = before, link
+    return variant
+
+
+def _rows(form: str, *, is_open: bool) -> Variant:
+    """transformers' TFBertModel: Keras 2's Dense on [batch, length, width], and a softmax of scores + 1e-9."""
+    nodes = Nodes()
+
+    def project(name: str, x: str) -> str:
+        return dense_of_rows(nodes, name, x, is_open=is_open)
+
+    heads = {}
+    for name in ("query", "key", "value"):
+        split = nodes.add(f"{name}_split", "Reshape", project(name, "x"), f"{name}_shape")
+        heads[name] = _transposed(nodes, f"{name}_heads", split, [0, 2, 1, 3])
+    scores = nodes.add("scores", BATCH_MATMUL, heads["query"], heads["key"], attrs={"adj_x": False, "adj_y": True})
+    masked = nodes.add("masked", ADD, nodes.add("scaled", "RealDiv", scores, nodes.const("scale")), "adder")
+    shares = nodes.add("shares", "Softmax", nodes.add("stable", ADD, masked, nodes.const("tiny", 1e-9)))
+    context = nodes.add("context", BATCH_MATMUL, shares, heads["value"], attrs=PLAIN_BATCH)
+    flat = nodes.add("flat_context", "Reshape", _transposed(nodes, "joined", context, [0, 2, 1, 3]), "context_shape")
+    residual = nodes.add("attention_residual", ADD, project("attention_output", flat), "x")
+    normed = layer_norm(nodes, "attention_norm", residual, 2, EPSILON, {})
+    inner = gelu(nodes, form, project("intermediate", normed))
+    residual = nodes.add("output_residual", ADD, project("output", inner), normed)
+    layer_norm(nodes, "output_norm", residual, 2, EPSILON, {})
+    size = "open" if is_open else "fixed"
+    comment = f"transformers' TFBertModel, traced with {size} sizes."
+    name, length = f"rows, sizes {size}, gelu {form}", f"dim(x, 1, {LENGTH})"
+    variant = _variant(name, nodes, form, "dim(query_split, 2)", length, "input_mask", comment)
+    variant.before = Nodes()
+    mask = variant.before.add("mask_floats", "Cast", "input_mask")
+    variant.links = {"adder": _adder(variant.before, "mask_", mask)}
     return variant
 
 
@@ -141,7 +189,7 @@ def _keras(form: str, fast: bool) -> Variant:
     heads = []
     for name in ("query", "key", "value"):
         kernel = nodes.add(f"{name}_matrix", "Reshape", f"{name}_kernel", f"{name}_matrix_shape")
-        product = nodes.add(f"{name}_product", BATCH_MATMUL, "x", kernel)
+        product = nodes.add(f"{name}_product", BATCH_MATMUL, "x", kernel, attrs=PLAIN_BATCH)
         split = nodes.add(f"{name}_split", "Reshape", product, f"{name}_shape")
         heads.append(nodes.add(name, ADD, split, f"{name}_bias"))
     mask = nodes.add("mask_bools", "Cast", "mask", attrs={"DstT": "bool"})
@@ -149,7 +197,7 @@ def _keras(form: str, fast: bool) -> Variant:
     context = _keras_fast(nodes, heads, mask) if fast else _keras_slow(nodes, heads, mask)
     flat = nodes.add("flat_context", "Reshape", context, "context_shape")
     kernel = nodes.add("attention_output_matrix", "Reshape", "attention_output_kernel", "attention_output_matrix_shape")
-    product = nodes.add("attention_output_product", BATCH_MATMUL, flat, kernel)
+    product = nodes.add("attention_output_product", BATCH_MATMUL, flat, kernel, attrs=PLAIN_BATCH)
     attended = nodes.add("attention_output", "BiasAdd", product, "attention_output_bias")
     _feed_forward(nodes, form, attended, keras_layer_norm, -1, BATCH_MATMUL)
     way = "without dropout" if fast else "with dropout"
@@ -163,13 +211,13 @@ def _keras_slow(nodes: Nodes, heads: list[str], mask: str) -> str:
     scaled = nodes.add("scaled", "Mul", query, nodes.const("scale"))
     left = _transposed(nodes, "key_heads", key, [0, 2, 1, 3])
     right = _transposed(nodes, "query_heads", scaled, [0, 2, 3, 1])
-    scores = nodes.add("scores", BATCH_MATMUL, left, right, attrs={"adj_x": False, "adj_y": False})
+    scores = nodes.add("scores", BATCH_MATMUL, left, right, attrs=PLAIN_BATCH)
     scores = _transposed(nodes, "turned_scores", scores, [0, 1, 3, 2])
     masked = nodes.add("masked", "SelectV2", mask, scores, nodes.const("large"))
     shares = nodes.add("shares", "Softmax", masked)
     shares = nodes.add("masked_shares", "SelectV2", mask, shares, nodes.const("zero", 0.0))
     right = _transposed(nodes, "value_heads", value, [0, 2, 1, 3])
-    context = nodes.add("context", BATCH_MATMUL, shares, right, attrs={"adj_x": False, "adj_y": False})
+    context = nodes.add("context", BATCH_MATMUL, shares, right, attrs=PLAIN_BATCH)
     return _transposed(nodes, "joined", context, [0, 2, 1, 3])
 
 

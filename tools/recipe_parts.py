@@ -8,6 +8,10 @@ from typing import Any
 ADD = ["AddV2", "Add"]
 BATCH_MATMUL = ["BatchMatMulV2", "BatchMatMul", "BatchMatMulV3"]
 SQRT_2 = 1.4142135623730951
+PLAIN = {"transpose_a": False, "transpose_b": False}
+"""A MatMul of its inputs as they are."""
+PLAIN_BATCH = {"adj_x": False, "adj_y": False}
+"""The same of a BatchMatMul."""
 
 
 @dataclass
@@ -97,3 +101,17 @@ def dense(nodes: Nodes, name: str, x: str, op: str | list[str] = "MatMul", **att
     more = {"attrs": attrs} if attrs else {}
     product = nodes.add(f"{name}_product", op, x, f"{name}_kernel", **more)
     return nodes.add(name, "BiasAdd", product, f"{name}_bias")
+
+
+def dense_of_rows(nodes: Nodes, name: str, x: str, *, is_open: bool) -> str:
+    """The Dense of Keras 2 on [batch, length, width], which is `tf.tensordot`: a product of matrices, and back.
+
+    Where a dimension is open, the order of axes is made at run time, though it is always the same; the shapes are, too.
+    """
+    if is_open:
+        axes = [nodes.const(f"{name}_{what}", value) for what, value in (("free", [0, 1]), ("axes", 2), ("along", 0))]
+        x = nodes.add(f"{name}_turned", "Transpose", x, nodes.add(f"{name}_order", "ConcatV2", *axes))
+    rows = nodes.add(f"{name}_rows", "Reshape", x, f"{name}_rows_shape")
+    product = nodes.add(f"{name}_product", "MatMul", rows, f"{name}_kernel", attrs=PLAIN)
+    back = nodes.add(f"{name}_back", "Reshape", product, f"{name}_back_shape")
+    return nodes.add(name, "BiasAdd", back, f"{name}_bias")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,7 +15,7 @@ from tfsmith.compat import configure_bert_op, extract_pattern, make_recipe, repl
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_frozen, write_saved_model
 
-# The sizes of uncased_L-12_H-768_A-12 decide no name and no edge of its graph, so a narrow one is as good.
+# The sizes of uncased_L-12_H-768_A-12 decide no name and no edge of its graph; the narrow one is quicker.
 CONFIG = BertConfig(100, 24, 12, 12, 48, max_position_embeddings=32)
 SEED = "bert/encoder/layer_11/output/LayerNorm/batchnorm/add_1"
 BARRIERS = [
@@ -49,11 +50,18 @@ class Case(NamedTuple):
     ops: list[str]
 
 
-@pytest.fixture(scope="module", params=["ref", "ref frozen", "resource", "resource frozen"])
+KINDS = ["ref", "ref frozen", "resource", "resource frozen"]
+
+
+@pytest.fixture(scope="module", params=KINDS)
 def case(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    kind, _, frozen = request.param.partition(" ")
-    folder = tmp_path_factory.mktemp("bert")
-    model = bert_classifier(CONFIG, variables=kind)
+    return write_case(CONFIG, request.param, tmp_path_factory.mktemp("bert"))
+
+
+def write_case(config: BertConfig, name: str, folder: Path) -> Case:
+    kind: Any
+    kind, _, frozen = name.partition(" ")
+    model = bert_classifier(config, variables=kind)
     ops = ["Identity", "Const"]
     if frozen:
         return Case(write_frozen(model, folder / "frozen.pb"), ops)
@@ -85,6 +93,10 @@ def original(graph: tfsmith.Graph, ops: list[str]) -> tuple[list[str], list[str]
 
 
 def test_the_documents_example(case: Case, tmp_path: Path) -> None:
+    check_extract(case, tmp_path)
+
+
+def check_extract(case: Case, tmp_path: Path) -> None:
     assert extract_pattern.main(extract(case, tmp_path / "bert_pattern.pb")) == 0
     pattern = tfsmith.load_pattern(tmp_path / "bert_pattern.pb")
     assert [node.name for node in pattern.seed_nodes] == [SEED]
@@ -111,6 +123,10 @@ def node_text(inputs: list[str]) -> str:
 
 
 def test_from_the_model_to_the_replacement(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check_replacement(case, tmp_path, capsys)
+
+
+def check_replacement(case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The document's way: extract, make the recipe, replace, configure."""
     pattern, node, recipe = (tmp_path / name for name in ("bert_pattern.pb", "node.pbtxt", "bert_recipe.pb"))
     assert extract_pattern.main(extract(case, pattern)) == 0
@@ -144,6 +160,30 @@ def test_from_the_model_to_the_replacement(case: Case, tmp_path: Path, capsys: p
         "CalibrateQuantFactors": ("bool", "False"),
         "QuantizationFactorsPath": ("string", "b'f.bin'"),
     }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_documents_example_at_its_own_size(kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """uncased_L-12_H-768_A-12 itself, 438 MB: the nodes are those of the narrow one; the shipped recipe fits, too."""
+    narrow = tmp_path / "narrow"
+    narrow.mkdir()
+    small = write_case(CONFIG, kind, narrow)
+    with tempfile.TemporaryDirectory(dir=tmp_path) as large:
+        folder = Path(large)
+        case = write_case(BertConfig.base(), kind, folder)
+        check_extract(case, folder)
+        check_replacement(case, folder, capsys)
+        assert extract_pattern.main(extract(small, narrow / "p.pb")) == 0
+        ours, theirs = (tfsmith.load_pattern(path) for path in (folder / "bert_pattern.pb", narrow / "p.pb"))
+        assert [(node.name, node.op, node.inputs) for node in ours.nodes] == [
+            (node.name, node.op, node.inputs) for node in theirs.nodes
+        ]
+        done = tfsmith.replace(tfsmith.load(case.path), "bert-encoder")
+        assert [len(match.units) for match in done.matches] == [12]
+        node = next(node for node in done.model.graph if node.op == "Bert")
+        sizes = ("HiddenSize", "NumAttentionHeads", "IntermediateSize", "NumWeights", "MaxSequenceLength")
+        assert [node.get(name) for name in sizes] == [768, 12, 3072, 192, 128]
 
 
 def test_flags(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.recipe_models import IDS, MASK, exact_gelu, google, google_gelu, google_tanh, norm, save_functions, tanh_gelu
+from tests.recipe_models import (
+    IDS,
+    MASK,
+    exact_gelu,
+    google,
+    google_gelu,
+    google_tanh,
+    norm,
+    older_gelu,
+    save_functions,
+    tanh_gelu,
+)
 
 import tfsmith
 from tfsmith import api
@@ -184,11 +195,6 @@ def dense_gelu(tf: Any, x: Any, gelu: Any, transposed: bool = False) -> Any:
     return gelu(tf, tf.nn.bias_add(tf.linalg.matmul(x, kernel, transpose_b=transposed), numbers(9)))
 
 
-def old_exact(tf: Any, x: Any) -> Any:
-    """`tf.nn.gelu` before it was computed by erfc."""
-    return 0.5 * x * (1.0 + tf.math.erf(x / tf.cast(1.4142135623730951, x.dtype)))
-
-
 def hugging_face(tf: Any, x: Any) -> Any:
     return x * (0.5 * (1.0 + tf.math.erf(x / tf.cast(tf.constant(np.sqrt(2.0), tf.float32), x.dtype))))
 
@@ -198,7 +204,7 @@ GELUS = {
     "tanh of tf.nn": (tanh_gelu, "gelu-tanh"),
     "erf of google": (google_gelu, "gelu-erf"),
     "erf of hugging face": (hugging_face, "gelu-erf"),
-    "erf of tf.nn": (old_exact, "gelu-erf"),
+    "erf of tf.nn": (older_gelu, "gelu-erf"),
     "erfc of tf.nn": (exact_gelu, "gelu-erf"),
 }
 

@@ -24,6 +24,8 @@ from tests.recipe_models import (
     google,
     google_gelu,
     google_tanh,
+    older_gelu,
+    rows,
     save_functions,
     save_keras,
     shared,
@@ -48,6 +50,11 @@ MODELS: dict[str, tuple[Save, bytes]] = {
     "one adder, exact": (lambda path: save_functions(path, shared, exact_gelu), b"gelu_erf"),
     "einsum, tanh": (lambda path: save_functions(path, einsum, tanh_gelu), b"gelu_tanh"),
     "einsum, exact": (lambda path: save_functions(path, einsum, exact_gelu), b"gelu_erf"),
+    "rows, tanh": (lambda path: save_functions(path, rows, tanh_gelu), b"gelu_tanh"),
+    "rows, exact": (lambda path: save_functions(path, rows, exact_gelu, layers=3), b"gelu_erf"),
+    "rows, erf": (lambda path: save_functions(path, rows, older_gelu), b"gelu_erf"),
+    "rows of fixed sizes, tanh": (lambda path: save_functions(path, rows, tanh_gelu, batch=len(IDS)), b"gelu_tanh"),
+    "rows of fixed sizes, exact": (lambda path: save_functions(path, rows, exact_gelu, batch=len(IDS)), b"gelu_erf"),
     "keras, tanh": (lambda path: save_keras(path, dropout=0.1, approximate=True), b"gelu_tanh"),
     "keras, exact": (lambda path: save_keras(path, dropout=0.0, approximate=False), b"gelu_erf"),
 }
@@ -166,3 +173,22 @@ def test_the_model_of_the_benchmarks(tmp_path: Path) -> None:
     node = next(node for node in function if node.op == "Bert")
     assert len(node.inputs) == 66
     assert (node.get("HiddenSize"), node.get("MaxSequenceLength")) == (128, 128)
+
+
+def test_rows_in_another_order_or_shape_stay(tmp_path: Path) -> None:
+    save_functions(tmp_path / "model", rows, exact_gelu)
+    model = tfsmith.freeze(tfsmith.load(tmp_path / "model"))
+    (match,) = api.replace(model, "bert-encoder").matches
+    unit = match.units[0].nodes
+    order = model.graph[unit["key_order"]]
+    first, second, along = order.inputs
+    wrong = {
+        "key_order": order.replace(inputs=(second, first, along)),
+        "stable": model.graph[unit["stable"]].replace(op="Sub"),
+        "query_product": model.graph[unit["query_product"]].replace(attrs={"transpose_b": True}),
+    }
+    for name, node in wrong.items():
+        changed = model.replace_graph(model.graph.map_nodes({node.name: node}))
+        found = api.replace(changed, "bert-encoder")
+        assert [len(one.units) for one in found.matches] in ([], [1]), name  # the other layer is still one
+        assert all(node.name not in one.units[0].nodes.values() for one in found.matches)

@@ -215,7 +215,7 @@ def test_the_work_grows_with_the_graph_and_no_faster() -> None:
 
 def tangle(levels: int) -> tuple[Graph, Query]:
     """Pairs of Relus that all fit each other's places, and a last one that no choice can please."""
-    nodes = [Node("p", "Placeholder"), Node("q", "Placeholder")]
+    nodes = [Node("p", "Placeholder"), Node("q", "Placeholder"), Node("elsewhere", "Tanh", ("p",))]
     rows = []
     for n in range(levels):
         nodes += [

@@ -27,9 +27,9 @@ from tfsmith.patterns.expression import evaluate
 from tfsmith.patterns.facts import MatchFacts
 from tfsmith.patterns.knowledge import Knowledge
 from tfsmith.patterns.library import builtin_recipe, builtin_recipes
+from tfsmith.patterns.matcher import Matcher
 from tfsmith.patterns.replace import Replaced
 from tfsmith.patterns.small_values import flat_values
-from tfsmith.patterns.validate import validate
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.frozen import frozen_graph
 from tfsmith.testing.models import TestModel, bert_classifier
@@ -61,7 +61,7 @@ def test_the_list_is_complete_and_each_recipe_makes_sense() -> None:
     ]
     for name in names:
         found = recipe(name)
-        validate(found)
+        Matcher(found)  # it refuses what cannot be
         assert found.name == name
         assert found.description
         assert len({variant.name for variant in found.variants}) == len(found.variants)
@@ -200,6 +200,18 @@ def test_a_swapped_edge_is_no_match_unless_the_op_commutes() -> None:
     assert not api.replace(swapped(model, f"{LAYER}/attention/self/sub"), recipe("bert-encoder")).matches
     for name in ("output/LayerNorm/batchnorm/add_1", "intermediate/dense/mul_1", "attention/self/add", "output/add"):
         assert api.replace(swapped(model, f"{LAYER}/{name}"), recipe("bert-encoder")).matches, name
+
+
+@pytest.mark.parametrize("name", ["attention/self/query", "attention/output/dense", "output/dense"])
+def test_a_product_with_a_turned_kernel_is_no_match(name: str) -> None:
+    model = frozen(bert_classifier(BertConfig(30, 16, 1, 2, 16)))
+    assert api.replace(model, recipe("bert-encoder")).matches
+    for attr in ("transpose_a", "transpose_b"):
+        other = edited(model, f"{LAYER}/{name}/MatMul", attrs={attr: True})
+        replaced = api.replace(other, recipe("bert-encoder"))
+        assert not replaced.matches
+        assert replaced.nearest_miss is not None
+        assert f"attribute {attr} must be False, and it is True" in replaced.nearest_miss.reason
 
 
 def test_query_and_key_from_different_layers_are_no_match() -> None:

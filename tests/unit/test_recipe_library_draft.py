@@ -14,8 +14,9 @@ from tfsmith.formats.recipe_toml import parse_recipe_toml
 from tfsmith.formats.recipe_toml_writer import recipe_toml
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
+from tfsmith.ir.name_rule import parse_name_rule
 from tfsmith.ir.part import Part
-from tfsmith.patterns.draft_names import local_name, rule_of
+from tfsmith.patterns.draft_names import local_name, rule_of, rules_of_units
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.frozen import frozen_graph
 from tfsmith.testing.models import TestModel, bert_classifier, conv_net, linear_regression
@@ -77,6 +78,42 @@ def test_the_text_is_the_recipe_and_fits_other_depths() -> None:
     assert recipe_toml(recipe) == text[text.index("[recipe]") :]
     deeper = api.replace(frozen(bert(5)), recipe)
     assert [len(match.units) for match in deeper.matches] == [5]
+
+
+def test_names_are_rules() -> None:
+    drafted = api.draft_recipe(frozen(bert(3)))
+    rules = drafted.recipe.variants[0].query.names
+    assert {name: rule.text for name, rule in rules.items()} == {name: f"layer_{{i}}/{name}" for name in WEIGHTS}
+    text = api.draft_text(drafted)
+    assert '"attention/self/query/kernel" = "layer_{i}/attention/self/query/kernel"' in text
+    for variables in ("ref", "resource"):
+        saved = api.replace(bert(4, variables).saved_model(output_shapes=False), parse_recipe_toml(text))
+        assert [unit.number for match in saved.matches for unit in match.units] == [0, 1, 2, 3]
+    other = text.replace('"layer_{i}/attention/self/key/bias"', '"layer_{i}/attention/self/query/bias"')
+    missed = api.replace(frozen(bert(3)), parse_recipe_toml(other))
+    assert not missed.matches
+    assert missed.nearest_miss is not None
+    assert "its name must fit 'layer_{i}/attention/self/query/bias'" in missed.nearest_miss.reason
+
+
+@pytest.mark.parametrize(
+    ("names", "rules"),
+    [
+        ({"w": ["a/l_3/w", "a/l_4/w", "a/l_5/w"]}, {"w": "a/l_{i}/w"}),
+        ({"w": ["a/l_3/w", "a/l_4/w"], "v": ["l_4/v", "l_5/v"], "u": ["l_3/u", "l_4/u"]},
+         {"w": "a/l_{i}/w", "v": "l_{i+1}/v", "u": "l_{i}/u"}),
+        ({"w": ["dense/w", "dense_6/w", "dense_12/w"]}, {"w": "dense_{6i}/w"}),
+        ({"w": ["b_0/d_2/w", "b_1/d_8/w"]}, {"w": "b_{i}/d_{6i+2}/w"}),
+        ({"w": ["b_0/w", "b_1/w", "b_3/w"], "v": ["b_1/w", "b_0/w"], "u": ["b/w", "c/w"], "t": ["a", "a/1"]}, {}),
+    ],
+)  # fmt: skip
+def test_rules_over_all_blocks(names: dict[str, list[str]], rules: dict[str, str]) -> None:
+    assert rules_of_units(names) == rules
+    for name, rule in rules.items():
+        first = parse_name_rule(rule).count([names[name][0]])
+        assert first is not None
+        numbers = [parse_name_rule(rule).count([text]) for text in names[name]]
+        assert numbers == [first + at for at in range(len(numbers))]
 
 
 def test_another_block_is_no_match() -> None:

@@ -13,6 +13,7 @@ from tfsmith.formats.recipe_toml_writer import recipe_toml
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.literals import float32
+from tfsmith.ir.name_rule import parse_name_rule
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.pattern import Pattern
 from tfsmith.ir.recipe import ConstantQuery, Expression
@@ -57,6 +58,9 @@ name = "custom"
 op = "Mine"
 inputs = ["odd:1", "mask"]
 attrs = {K = {type = "float32"}, n = 3, f = 0.5, s = "x", shape = {shape = [1, -1]}}
+[variant.names]
+gamma = "layer_{i}/gamma"
+"odd" = "layer_{2i+1}/add"
 [variant.repeat]
 carry = {x = "custom"}
 shared = ["mask"]
@@ -68,6 +72,8 @@ links = {mask = "cast"}
 name = "cast"
 op = "Cast"
 inputs = ["raw"]
+[variant.before.names]
+raw = "input_mask"
 [[variant.target]]
 name = "fused"
 op = "Fused"
@@ -85,6 +91,7 @@ attrs = {dtype = "int32", value = {tensor = [1, 2], type = "int32", shape = [2]}
 custom = "fused:0"
 "sum:0" = "x"
 """
+RULES = {"gamma": "layer_{i}/gamma", "odd": "layer_{2i+1}/add"}
 
 
 def test_everything_is_read() -> None:
@@ -107,11 +114,13 @@ def test_everything_is_read() -> None:
         "s": "string",
         "shape": "shape",
     }
+    assert query.names == {name: parse_name_rule(text) for name, text in RULES.items()}
     assert query.outputs == (Endpoint("custom", 0), Endpoint("sum", 0))
     repeat = variant.repeat
     assert repeat is not None
     assert repeat.before is not None
     assert (dict(repeat.carry), repeat.shared, repeat.least) == ({"x": Endpoint("custom", 0)}, ("mask",), 2)
+    assert repeat.before.names == {"raw": parse_name_rule("input_mask")}
     assert (repeat.before.outputs, dict(repeat.links)) == ((Endpoint("cast", 0),), {"mask": Endpoint("cast", 0)})
     fused, other = variant.targets
     assert fused.attrs == {
@@ -237,6 +246,9 @@ def test_the_least_that_is_needed(tmp_path: Path) -> None:
             "least = 0 is no number of units",
         ),
         ("[variant.replace]", "[variant.before]\n[variant.replace]", "variant '1'", r"write \[variant.repeat\] too"),
+        ("[variant.replace]", '[variant.names]\ny = "a"\n[variant.replace]', "names", "'y' is no node and no input"),
+        ("[variant.replace]", "[variant.names]\nx = 3\n[variant.replace]", "names", "'x' is no text"),
+        ("[variant.replace]", '[variant.names]\nx = "a_{n}"\n[variant.replace]', "names", "x: 'a_{n}' has braces.*{i}"),
         ("[[variant]]", "[variants]", "the file", "'variants' is nothing that this table has; there is variant"),
         ("[[variant]]", "[recipe]\nnam = 1\n[[variant]]", "the file, recipe", "'nam' is nothing.*there is name"),
     ],

@@ -15,6 +15,8 @@
     attrs = {keep_dims = true, T = "float32"}
     value = 1e-12                          # of a Const: a value, a list, or {values = [...], shape = [...]}
     commutative = true                     # by default as its op is
+    [variant.names]                        # what inputs or nodes must be called in the model
+    gamma = "layer_{i}/LayerNorm/gamma"    # the end of a name; {i} is one number in a unit, and the next in the next
     [variant.repeat]                       # the nodes above are a unit that repeats
     carry = {x = "add_1"}                  # input of a unit = output of the one before
     shared = ["mask"]                      # inputs that are the same in all units
@@ -43,7 +45,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 from tfsmith.errors import UnreadableFileError, UsageError
@@ -51,6 +53,7 @@ from tfsmith.formats.toml_table import Table
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.commutative import is_commutative
 from tfsmith.ir.literals import attr_from_literal
+from tfsmith.ir.name_rule import NameRule, parse_name_rule
 from tfsmith.ir.node import CONTROL, Endpoint, parse_input
 from tfsmith.ir.opdb import builtin_op
 from tfsmith.ir.recipe import (
@@ -123,7 +126,7 @@ def parse_recipe_toml(text: str, path: Path | None = None) -> Recipe:
     return Recipe(name, head.text("description", ""), variants)
 
 
-_QUERY_KEYS = {"inputs", "outputs", "through", "node"}
+_QUERY_KEYS = {"inputs", "outputs", "through", "node", "names"}
 
 
 def _variant(table: Table, number: int) -> Variant:
@@ -134,12 +137,13 @@ def _variant(table: Table, number: int) -> Variant:
     query = _query(table, tuple(replace.values))
     repeat = _repeat(table, query)
     before = None if repeat is None else repeat.before
-    targets = tuple(_target(one) for one in table.named_tables("target"))
+    tables = table.named_tables("target")
+    targets = tuple(map(_target, tables))
     names = _Names(query, before, frozenset(one.name for one in targets))
     both = sorted(names.targets & {*query.inputs, *(node.name for node in query.nodes)})
     if both:
         raise table.problem(f"{both[0]!r} is the name of a target and of what is looked for", "choose another name")
-    for target, one in zip(targets, table.named_tables("target"), strict=True):
+    for target, one in zip(targets, tables, strict=True):
         for text in target.inputs:
             names.check_target_input(one, text)
     outputs: dict[Endpoint, Endpoint] = {}
@@ -159,7 +163,8 @@ def _variant(table: Table, number: int) -> Variant:
 
 def _query(table: Table, replaced: tuple[str, ...] = ()) -> Query:
     inputs = table.texts("inputs")
-    nodes = tuple(_node(one) for one in table.named_tables("node"))
+    tables = table.named_tables("node")
+    nodes = tuple(map(_node, tables))
     if not nodes:
         raise table.problem("there is no node to look for", "write [[variant.node]] with name, op and inputs")
     names = {node.name for node in nodes}
@@ -169,7 +174,7 @@ def _query(table: Table, replaced: tuple[str, ...] = ()) -> Query:
             what = f"{name!r} cannot be the name of an input: it is taken, or has a colon"
             raise table.problem(what, "choose another name")
         entering.add(name)
-    for node, one in zip(nodes, table.named_tables("node"), strict=True):
+    for node, one in zip(nodes, tables, strict=True):
         for found in node.inputs:
             if found.node in names or (found.node in entering and found.output == 0):
                 continue
@@ -181,7 +186,21 @@ def _query(table: Table, replaced: tuple[str, ...] = ()) -> Query:
             raise table.unknown(text, sorted(names), "the output of no node")
     if not outputs:
         raise table.problem("nothing is said to be its output", 'write [variant.replace] with "node" = "target:0"')
-    return Query(nodes, inputs, tuple(map(parse_input, outputs)), table.texts("through"))
+    rules = _name_rules(table.table("names", "names"), {*names, *inputs})
+    return Query(nodes, inputs, tuple(map(parse_input, outputs)), table.texts("through"), rules)
+
+
+def _name_rules(table: Table, known: Set[str]) -> dict[str, NameRule]:
+    rules: dict[str, NameRule] = {}
+    for key in table.values:
+        if key not in known:
+            raise table.unknown(key, sorted(known), "no node and no input of this variant")
+        text = table.text(key, "")
+        try:
+            rules[key] = parse_name_rule(text)
+        except UsageError as error:
+            raise table.problem(f"{key}: {error.what}", error.remedy or "correct it") from error
+    return rules
 
 
 def _node(table: Table) -> NodeQuery:

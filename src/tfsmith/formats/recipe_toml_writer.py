@@ -39,6 +39,7 @@ def _variant(variant: Variant) -> list[str]:
     lines += [_pair("require", [one.text for one in variant.require])] if variant.require else []
     for node in variant.query.nodes:
         lines += ["", "[[variant.node]]", *_node(node)]
+    lines += _names(variant.query, "[variant.names]")
     if variant.repeat is not None:
         lines += _repeat(variant.repeat)
     for target in variant.targets:
@@ -63,7 +64,11 @@ def _repeat(repeat: Repeat) -> list[str]:
     lines += ["", "[variant.before]", *_head(repeat.before), _pair("links", links)]
     for node in repeat.before.nodes:
         lines += ["", "[[variant.before.node]]", *_node(node)]
-    return lines
+    return lines + _names(repeat.before, "[variant.before.names]")
+
+
+def _names(query: Query, title: str) -> list[str]:
+    return ["", title, *(_pair(key, rule.text) for key, rule in query.names.items())] if query.names else []
 
 
 def _node(node: NodeQuery) -> list[str]:

@@ -19,11 +19,13 @@ class Unit:
         nodes: For each wanted node, the name of the node that was found.
         inputs: For each input of the query, the output that stands there.
         passed: Names of the nodes that were passed through.
+        number: What `{i}` is in its names, where the query has rules for names that count.
     """
 
     nodes: Mapping[str, str]
     inputs: Mapping[str, Endpoint]
     passed: tuple[str, ...] = ()
+    number: int | None = None
 
 
 @record

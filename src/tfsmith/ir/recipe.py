@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from tfsmith.ir.attr import Attr
+from tfsmith.ir.name_rule import NameRule
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.pattern import Pattern
 from tfsmith.records import field, record
@@ -19,6 +20,7 @@ __all__ = ["ConstantQuery", "Expression", "NodeQuery", "Query", "Recipe", "Repea
 
 _NO_ATTRS: Mapping[str, Attr] = MappingProxyType({})
 _NO_ENDPOINTS: Mapping[str, Endpoint] = MappingProxyType({})
+_NO_RULES: Mapping[str, NameRule] = MappingProxyType({})
 
 
 @record
@@ -70,12 +72,16 @@ class Query:
         outputs: The outputs of wanted nodes that the rest of the graph may use.
         through: Ops of one input that may stand on any edge without being wanted, such as Identity; they are passed
             through, and belong to the match.
+        names: For an input or a wanted node, the rule that its name in the model must fit. An input also has the name
+            of the variable or constant that it is read from. `{i}` is one number in all names of a unit; where the
+            query repeats, the unit that follows has the next one.
     """
 
     nodes: tuple[NodeQuery, ...]
     inputs: tuple[str, ...]
     outputs: tuple[Endpoint, ...]
     through: tuple[str, ...] = ()
+    names: Mapping[str, NameRule] = field(default_factory=lambda: _NO_RULES)
 
 
 @record

@@ -8,64 +8,28 @@ so that taking back costs only what was bound since.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from tfsmith.ir.match import Unit
+from tfsmith.ir.name_rule import NameRule
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.limits import MAX_MATCH_STEPS
 from tfsmith.patterns.body_index import BodyIndex
 from tfsmith.patterns.budget import Budget, GaveUp
 from tfsmith.patterns.cones import Cones
-from tfsmith.patterns.explain import Nearest, describe_misfit
+from tfsmith.patterns.explain import Nearest, describe_misfit, describe_name
 from tfsmith.patterns.fitting import misfit
+from tfsmith.patterns.moves import Goal, Move, Rule
 from tfsmith.patterns.plan import Plan, Slot, Step, Wanted
 
-__all__ = ["Attempt", "Goal", "Rule"]
-
-Rule = Callable[[Endpoint], bool]
-"""Whether an input of the query may stand for this tensor."""
-
-
-class Goal(NamedTuple):
-    """That a wanted node's output must be this tensor.
-
-    Attributes:
-        slot: The wanted node and its output.
-        endpoint: The tensor.
-        user: The number of the wanted node that takes it; -1 for none.
-        is_exact: Whether nothing may be passed through on the way.
-    """
-
-    slot: Slot
-    endpoint: Endpoint
-    user: int = -1
-    is_exact: bool = False
-
-
-class _Move(NamedTuple):
-    """One way to reach a goal.
-
-    Attributes:
-        wanted: The wanted node that is bound; None where it is bound already.
-        found: The node that it is bound to.
-        slots: What it takes, in one of the orders that it may have.
-        start: Where passing through begins.
-        passed: How many nodes are passed.
-        input: The number of the input of the query that is bound to `start`, if that is what the move does.
-    """
-
-    wanted: Wanted | None
-    found: str
-    slots: tuple[Slot, ...]
-    start: Endpoint
-    passed: int = 0
-    input: int = -1
-
+__all__ = ["Attempt"]
 
 _Agenda = tuple[Goal, "_Agenda | None"]
+_Table = dict[int, str] | dict[str, int] | dict[int, Endpoint] | dict[int, int]
 _NO_RULES: Mapping[int, Rule] = MappingProxyType({})
+_COUNT = 0
+"""Where the number is kept that `{i}` is in all names of a unit."""
 
 
 class Attempt:
@@ -93,8 +57,9 @@ class Attempt:
         self._owner: dict[str, int] = {}
         self._tensors: dict[int, Endpoint] = {}
         self._passed: dict[str, int] = {}
+        self._numbers: dict[int, int] = {}
         self._goals: list[Goal] = []
-        self._trail: list[tuple[dict[int, str] | dict[str, int] | dict[int, Endpoint], int | str]] = []
+        self._trail: list[tuple[_Table, int | str]] = []
 
     def run(self, goals: Iterable[Goal]) -> Unit | None:
         """The occurrence in which these goals are reached, or None.
@@ -117,7 +82,7 @@ class Attempt:
     def _search(self, agenda: _Agenda | None) -> Unit | None:
         steps = self._plan.steps
         step = 0
-        choices: list[tuple[int, _Agenda | None, int, Iterator[_Move]]] = []
+        choices: list[tuple[int, _Agenda | None, int, Iterator[Move]]] = []
         while agenda is not None or step < len(steps):
             self._budget.spend()
             if agenda is not None:
@@ -145,7 +110,8 @@ class Attempt:
         nodes = {node.name: self._bound[number] for number, node in enumerate(query.nodes)}
         inputs = {name: self._tensors[number] for number, name in enumerate(query.inputs)}
         meant = set(self._bound.values())
-        return Unit(nodes, inputs, tuple(name for name in self._passed if name not in meant))
+        passed = tuple(name for name in self._passed if name not in meant)
+        return Unit(nodes, inputs, passed, self._numbers.get(_COUNT))
 
     def _take_back(self, start: int) -> None:
         while len(self._trail) > start:
@@ -154,11 +120,11 @@ class Attempt:
 
     # Goals: what could reach them
 
-    def _reach(self, goal: Goal) -> Iterator[_Move]:
+    def _reach(self, goal: Goal) -> Iterator[Move]:
         slot, endpoint = goal.slot, goal.endpoint
         known = self._bound.get(slot.node)
         through = () if goal.is_exact else self._plan.through
-        moves: list[_Move] = []
+        moves: list[Move] = []
         for place, passed in self._index.way_back(endpoint, through, self._taken):
             if passed:
                 self._budget.spend()
@@ -167,12 +133,12 @@ class Attempt:
             if known is None:
                 moves += self._bindings(slot.node, place.node, endpoint, passed)
             elif place.node == known:
-                return iter([_Move(None, known, (), endpoint, passed)])
+                return iter([Move(None, known, (), endpoint, passed)])
         if not moves:
             self._miss_goal(goal)
         return iter(self._sifted(moves))
 
-    def _bindings(self, number: int, name: str, start: Endpoint, passed: int = 0) -> list[_Move]:
+    def _bindings(self, number: int, name: str, start: Endpoint, passed: int = 0) -> list[Move]:
         """The ways to bind a wanted node to this one; none if it does not fit."""
         wanted = self._plan.wanted[number]
         node = self._index.nodes.get(name)
@@ -182,28 +148,31 @@ class Attempt:
             return []
         if name in self._owner and node.op != "Const":  # equal constants are often merged into one
             return []
-        moves = [_Move(wanted, name, wanted.data, start, passed)]
+        if wanted.rule is not None and wanted.rule.count((name,), self._numbers.get(_COUNT)) is None:
+            self._miss_number(wanted, name)
+            return []
+        moves = [Move(wanted, name, wanted.data, start, passed)]
         if wanted.swapped is not None:
             data = self._index.data(name)
             if data[0] != data[1]:
-                moves.append(_Move(wanted, name, wanted.swapped, start, passed))
+                moves.append(Move(wanted, name, wanted.swapped, start, passed))
         return moves
 
-    def _go_on(self, step: Step) -> Iterator[_Move]:
+    def _go_on(self, step: Step) -> Iterator[Move]:
         found = self._known(step.slot)
         if step.kind == "awaited":
             return iter(self._await(self._plan.wanted[step.node], step.slot))
         assert found is not None  # the plan goes from what is known to what is not
         if step.node in self._bound:
-            return iter([_Move(None, "", (), found)])
+            return iter([Move(None, "", (), found)])
         if step.kind == "waiter":
             return self._among(step, found, self._index.waiters(found.node))
         return self._among(step, found, self._index.users(found, self._plan.through))
 
-    def _among(self, step: Step, found: Endpoint, users: Iterable[Node]) -> Iterator[_Move]:
+    def _among(self, step: Step, found: Endpoint, users: Iterable[Node]) -> Iterator[Move]:
         """The ways to bind a wanted node to one of these; there may be thousands, so one after the other."""
         ops = self._plan.wanted[step.node].ops
-        best: _Move | None = None
+        best: Move | None = None
         first = ""
         has_any = False
         for user in users:
@@ -229,21 +198,21 @@ class Attempt:
         name = self._bound.get(slot.node)
         return None if name is None else Endpoint(name, slot.output)
 
-    def _await(self, wanted: Wanted, slot: Slot) -> list[_Move]:
+    def _await(self, wanted: Wanted, slot: Slot) -> list[Move]:
         """The ways to bind what a wanted node waits for to one of those that the found node waits for."""
         user = self._bound[wanted.number]
         names = self._index.controls(user)
         known = self._known(slot)
-        moves: list[_Move] = []
+        moves: list[Move] = []
         for name in names:
             self._budget.spend()
             endpoint = Endpoint(name, CONTROL)
             if known is not None and known.node == name:
-                return [_Move(None, name, (), endpoint)]
+                return [Move(None, name, (), endpoint)]
             if known is None and slot.node >= 0:
                 moves += self._bindings(slot.node, name, endpoint)
             elif known is None:
-                moves.append(_Move(None, name, (), endpoint, input=slot.input))
+                moves.append(Move(None, name, (), endpoint, input=slot.input))
         if not moves:
             query = self._plan.query
             missing = query.nodes[slot.node].name if slot.node >= 0 else query.inputs[slot.input]
@@ -251,7 +220,7 @@ class Attempt:
             self._nearest.offer(len(self._bound), wanted.name, user, reason)
         return self._sifted(moves)
 
-    def _sifted(self, moves: list[_Move]) -> list[_Move]:
+    def _sifted(self, moves: list[Move]) -> list[Move]:
         """Only those that can succeed; if none can, the one that goes furthest, which then says what is wrong."""
         if len(moves) < 2:
             return moves
@@ -264,7 +233,7 @@ class Attempt:
             return moves
         return [move for move in moves if self._can_stand(move)] or moves[:1]
 
-    def _flaws(self, move: _Move) -> int:
+    def _flaws(self, move: Move) -> int:
         """How many inputs of a node are wrong at first sight."""
         if move.wanted is None:
             return 0
@@ -272,7 +241,12 @@ class Attempt:
         self._budget.spend(len(move.slots))
         for slot, endpoint in zip(move.slots, self._index.data(move.found), strict=True):
             fits = self._may_stand(slot.input, endpoint) if slot.node < 0 else self._may_be(slot, endpoint)
-            count += not fits
+            if fits:
+                continue
+            count += 1
+            # Of two orders, the one in which names are off only by their number says better what is wrong.
+            rule = self._plan.rules.get(slot.input)
+            count += rule is not None and rule.count(self._index.names(endpoint)) is None
         return count
 
     def _may_be(self, slot: Slot, endpoint: Endpoint) -> bool:
@@ -292,7 +266,7 @@ class Attempt:
                 return True
         return False
 
-    def _can_stand(self, move: _Move) -> bool:
+    def _can_stand(self, move: Move) -> bool:
         return move.wanted is None or all(
             slot.node < 0 or self._cones.can_stand(slot, endpoint)
             for slot, endpoint in zip(move.slots, self._index.data(move.found), strict=True)
@@ -300,7 +274,7 @@ class Attempt:
 
     # Moves
 
-    def _make(self, move: _Move) -> bool:
+    def _make(self, move: Move) -> bool:
         """Makes a move, and leaves what follows from it in `_goals`, last first. False if it cannot be made."""
         self._goals = []
         for name in self._index.passed(move.start, move.passed):
@@ -312,6 +286,8 @@ class Attempt:
             return True
         number = move.wanted.number
         self._put(self._bound, number, move.found)
+        if move.wanted.rule is not None:
+            self._count(move.wanted.rule, (move.found,))
         if move.found not in self._owner:
             self._put(self._owner, move.found, number)
         self._budget.spend(len(move.slots))
@@ -323,7 +299,12 @@ class Attempt:
         self._goals.reverse()
         return True
 
-    def _put(self, table: dict[int, str] | dict[str, int] | dict[int, Endpoint], key: int | str, value: object) -> None:
+    def _count(self, rule: NameRule, names: Iterable[str]) -> None:
+        """What `{i}` is in the first name, it is in all."""
+        if rule.counts and _COUNT not in self._numbers:
+            self._put(self._numbers, _COUNT, rule.count(names))
+
+    def _put(self, table: _Table, key: int | str, value: object) -> None:
         table[key] = value  # type: ignore[index, assignment]  # each caller puts what its table holds
         self._trail.append((table, key))
 
@@ -332,13 +313,18 @@ class Attempt:
         if known is not None:
             return known == endpoint
         rule = self._rules.get(number)
-        return rule is None or rule(endpoint)
+        if rule is not None and not rule(endpoint):
+            return False
+        called = self._plan.rules.get(number)
+        return called is None or called.count(self._index.names(endpoint), self._numbers.get(_COUNT)) is not None
 
-    def _stand(self, number: int, endpoint: Endpoint, move: _Move | None) -> bool:
+    def _stand(self, number: int, endpoint: Endpoint, move: Move | None) -> bool:
         """Lets an input of the query stand for a tensor, or says that it cannot."""
         if self._may_stand(number, endpoint):
             if number not in self._tensors:
                 self._put(self._tensors, number, endpoint)
+                if number in self._plan.rules:
+                    self._count(self._plan.rules[number], self._index.names(endpoint))
             return True
         if self._nearest.is_beaten_by(len(self._bound)):
             self._miss_input(number, endpoint, move)
@@ -381,12 +367,22 @@ class Attempt:
         reason = f"{head} in the place of {wanted.name!r}, but {why}"
         self._nearest.offer(len(self._bound), wanted.name, name, reason)
 
-    def _miss_input(self, number: int, endpoint: Endpoint, move: _Move | None) -> None:
+    def _miss_number(self, wanted: Wanted, name: str) -> None:
+        assert wanted.rule is not None  # else it has no number
+        if self._nearest.is_beaten_by(len(self._bound)):
+            why = describe_name(wanted.rule, (name,), self._numbers.get(_COUNT))
+            reason = f"{name!r} stands in the place of {wanted.name!r}, but {why}"
+            self._nearest.offer(len(self._bound), wanted.name, name, reason)
+
+    def _miss_input(self, number: int, endpoint: Endpoint, move: Move | None) -> None:
         name = self._plan.query.inputs[number]
         known = self._tensors.get(number)
         wanted, found = name, endpoint.node
         if move is not None and move.wanted is not None:
             wanted, found = move.wanted.name, move.found
-        why = f"that is {known} elsewhere" if known is not None else "something else is linked there"
+        called = self._plan.rules.get(number)
+        why = None if called is None else describe_name(called, self._index.names(endpoint), self._numbers.get(_COUNT))
+        if known is not None or why is None:
+            why = f"that is {known} elsewhere" if known is not None else "something else is linked there"
         reason = f"{found!r} takes {endpoint} in the place of {name!r}, but {why}"
         self._nearest.offer(len(self._bound), wanted, found, reason)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
 
 __all__ = ["BodyIndex"]
 
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
+_READS = frozenset({"Identity", "ReadVariableOp"})
+_READ_FROM = _READS | {"Const", "VariableV2", "VarHandleOp"}
+_MOST_READS = 10
+
 
 class BodyIndex:
     """The nodes of a body by name and by op, and what each takes. Inputs are resolved when they are asked for."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, variables: Mapping[str, str] = _NO_NAMES) -> None:
+        """Begins with nothing worked out; `variables` are the names of those that a function captures, by argument."""
         self.body = body
+        self._variables = variables
         self.nodes = body.by_name
         self._data: dict[str, tuple[Endpoint, ...]] = {}
         self._controls: dict[str, tuple[str, ...]] = {}
@@ -27,6 +35,24 @@ class BodyIndex:
             resolve = self.body.resolve
             found = tuple([resolve(text) for text in self.nodes[name].inputs if not text.startswith("^")])
             self._data[name] = found
+        return found
+
+    def names(self, endpoint: Endpoint) -> list[str]:
+        """What a tensor is called: as its node, and last as the variable or constant that it is read from."""
+        if endpoint.node in self._variables:
+            return [self._variables[endpoint.node]]
+        found = [endpoint.node]
+        for _ in range(_MOST_READS):
+            node = self.nodes.get(found[-1])
+            data = self.data(found[-1]) if node is not None and node.op in _READS else ()
+            if not data:
+                break
+            if data[0].node in self._variables:
+                return [*found, self._variables[data[0].node]]
+            below = self.nodes.get(data[0].node)
+            if below is None or below.op not in _READ_FROM:
+                break
+            found.append(below.name)
         return found
 
     def controls(self, name: str) -> tuple[str, ...]:

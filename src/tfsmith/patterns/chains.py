@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from tfsmith.ir.match import Unit
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Repeat
-from tfsmith.patterns.attempt import Rule
+from tfsmith.patterns.moves import Rule
 from tfsmith.patterns.search import Search
 from tfsmith.records import replace
 
@@ -109,7 +109,14 @@ class _Links:
 
     def _before(self, number: int) -> int | None:
         giver = self._giver(self._units[number])
-        return giver if giver is not None and giver != number and self._shares(giver, number) else None
+        if giver is None or giver == number or not self._shares(giver, number):
+            return None
+        return giver if self._counts_on(giver, number) else None
+
+    def _counts_on(self, first: int, second: int) -> bool:
+        """Whether the numbers in the names of two units follow each other, where names have numbers."""
+        one, other = self._units[first].number, self._units[second].number
+        return one is None or other is None or one + 1 == other
 
     def chains(self) -> list[tuple[Unit, ...]]:
         followers: dict[int, int] = {}

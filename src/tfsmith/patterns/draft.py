@@ -14,20 +14,21 @@ from fnmatch import fnmatchcase
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.body import Body
 from tfsmith.ir.commutative import is_commutative
-from tfsmith.ir.function import Function
 from tfsmith.ir.match import Match
 from tfsmith.ir.model import Model
+from tfsmith.ir.name_rule import parse_name_rule
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import ConstantQuery, Expression, NodeQuery, Query, Recipe, Repeat, TargetNode, Variant
 from tfsmith.ir.shape import Shape
 from tfsmith.patterns.align import Alignment, Entry, align, common_attrs, small_constant
 from tfsmith.patterns.body_index import BodyIndex
-from tfsmith.patterns.draft_names import local_name, rule_of
+from tfsmith.patterns.captured import captured_variables
+from tfsmith.patterns.draft_names import from_block_on, is_made_unique, local_name, rule_of, rules_of_units
 from tfsmith.patterns.knowledge import Knowledge
 from tfsmith.patterns.matcher import Matcher
 from tfsmith.patterns.users import outside_of_function, outside_of_graph
-from tfsmith.records import record
+from tfsmith.records import record, replace
 
 __all__ = ["DraftOptions", "Drafted", "DraftedInput", "draft"]
 
@@ -114,7 +115,7 @@ def draft(model: Model, options: DraftOptions | None = None) -> Drafted:
     blocks = [
         block
         for name, body, live in _bodies(model)
-        for block in _blocks(name, body, live, options, _captured(model, body))
+        for block in _blocks(name, body, live, options, captured_variables(model.meta, body))
     ]
     if not blocks:
         remedy = "give --seeds and --barriers, or a --scope; `tfsmith extract` cuts out a block that stands alone"
@@ -144,7 +145,7 @@ def _bodies(model: Model) -> Iterator[tuple[str | None, Body, Collection[str]]]:
 class _Block:
     """A block that was found when it was searched for."""
 
-    body: Body
+    index: BodyIndex
     name: str | None
     alignment: Alignment
     recipe: Recipe
@@ -164,33 +165,47 @@ class _Block:
     def drafted(self, model: Model) -> Drafted:
         knowledge = Knowledge(model.graph, model.meta.objects)
         found = []
+        rules = self._rules()
         for name, entry, rule in self.inputs:
             used = entry.kind in ("carry", "shared", "weight")
-            found.append(DraftedInput(name, entry.kind, rule, knowledge.shape(self.body, entry.second), used))
-        return Drafted(self.recipe, self.name, len(self.match.units), len(self.alignment.nodes), tuple(found))
+            shape = knowledge.shape(self.index.body, entry.second)
+            rule = rule if entry.kind == "shared" else rules.get(name, "")
+            found.append(DraftedInput(name, entry.kind, rule, shape, used))
+        recipe = self._named(rules)
+        return Drafted(recipe, self.name, len(self.match.units), len(self.alignment.nodes), tuple(found))
 
+    def _rules(self) -> dict[str, str]:
+        """What the tensors of all blocks are called, with `{i}` for the number of the block."""
+        names = {
+            name: [self.index.names(unit.inputs[name])[-1] for unit in self.match.units]
+            for name, entry, _ in self.inputs
+            if entry.kind in ("weight", "other")
+        }
+        return rules_of_units(names)
 
-def _captured(model: Model, body: Body) -> dict[str, str]:
-    """The names of the variables that a function captures, by argument, as Python's objects know them."""
-    objects = model.meta.objects
-    if objects is None or not isinstance(body, Function):
-        return {}
-    bound = objects.concrete_functions.get(body.name, {}).get("bound_inputs", ())
-    args = body.args[len(body.args) - len(bound) :] if len(bound) <= len(body.args) else ()
-    found: dict[str, str] = {}
-    for arg, number in zip(args, bound, strict=False):
-        if isinstance(number, int) and 0 <= number < len(objects.nodes):
-            saved = objects.nodes[number]
-            name = saved.details.get("name") if saved.kind == "variable" else None
-            found |= {arg: name} if isinstance(name, str) and name else {}
-    return found if len(set(found.values())) == len(found) else {}  # Keras may call all of them "kernel"
+    def _named(self, rules: Mapping[str, str]) -> Recipe:
+        """The recipe with rules for the names of weights, where these are counted as the blocks are.
+
+        Names that TensorFlow made unique are left out: another model of the kind may have others.
+        """
+        weights = {name for name, entry, _ in self.inputs if entry.kind == "weight"}
+        counted = {name: rule for name, rule in rules.items() if name in weights and not is_made_unique(rule)}
+        (variant,) = self.recipe.variants
+        try:
+            parsed = {name: parse_name_rule(from_block_on(rule)) for name, rule in counted.items()}
+        except UsageError:  # names of thousands of characters
+            return self.recipe
+        query = replace(variant.query, names=parsed)
+        named = replace(self.recipe, variants=(replace(variant, query=query),))
+        again = Matcher(named).find_in(self.index, name=self.name).matches
+        return named if any(match.units[-1].nodes == self.match.units[-1].nodes for match in again) else self.recipe
 
 
 def _blocks(
     name: str | None, body: Body, live: Collection[str], options: DraftOptions, variables: Mapping[str, str]
 ) -> Iterator[_Block]:
     """The most promising blocks of a body, searched for."""
-    index = BodyIndex(body)
+    index = BodyIndex(body, variables)
     found: list[tuple[tuple[int, float], str, Alignment]] = []
     for (first, second), count in _pairs(index, live, options).items():
         alignment = align(index, first, second, options.barriers)
@@ -199,14 +214,14 @@ def _blocks(
             found.append(((len(alignment.of_kind("other")), -count * len(alignment.nodes)), second, alignment))
     found.sort(key=lambda item: item[0])
     for _, seed, alignment in found[:_SEARCHED]:
-        recipe, inputs = _Writer(index, alignment, seed, options, variables).write()
+        recipe, inputs = _Writer(index, alignment, seed, options).write()
         try:
             matches = Matcher(recipe).find(body, name=name).matches
         except TfsmithError:  # too many steps, or a query that cannot be
             continue
         for match in matches:
             if len(match.units) > 1:
-                yield _Block(body, name, alignment, recipe, inputs, match)
+                yield _Block(index, name, alignment, recipe, inputs, match)
 
 
 def _pairs(index: BodyIndex, live: Collection[str], options: DraftOptions) -> dict[tuple[str, str], float]:
@@ -245,14 +260,11 @@ def _labels(index: BodyIndex) -> Iterator[dict[str, int]]:
 class _Writer:
     """Makes a recipe of two blocks that lie on top of each other."""
 
-    def __init__(
-        self, index: BodyIndex, alignment: Alignment, seed: str, options: DraftOptions, variables: Mapping[str, str]
-    ) -> None:
+    def __init__(self, index: BodyIndex, alignment: Alignment, seed: str, options: DraftOptions) -> None:
         self._index = index
         self._alignment = alignment
         self._seed = seed
         self._options = options
-        self._variables = variables
         self._taken: set[str] = set()
         self._inputs: dict[tuple[Endpoint, Endpoint], tuple[str, Entry, str]] = {}
         for key, entry in self._ordered():
@@ -283,24 +295,8 @@ class _Writer:
         return self._fresh(local_name(rule_of(early, late), self._index.nodes[late].op))
 
     def _rule(self, entry: Entry) -> str:
-        first, second = (self._variable(end) for end in (entry.first, entry.second))
+        first, second = (self._index.names(end)[-1] for end in (entry.first, entry.second))
         return second if entry.kind == "shared" else rule_of(first, second) or ""
-
-    def _variable(self, endpoint: Endpoint) -> str:
-        """The name of the variable or constant behind a read, else of the tensor itself."""
-        name = endpoint.node
-        for _ in range(10):
-            node = self._index.nodes.get(name)
-            data = self._index.data(name) if node is not None else ()
-            if node is None or node.op not in ("Identity", "ReadVariableOp") or not data:
-                break
-            if data[0].node in self._variables:
-                return self._variables[data[0].node]
-            below = self._index.nodes.get(data[0].node)
-            if below is None or below.op not in ("Const", "VariableV2", "VarHandleOp", "Identity", "ReadVariableOp"):
-                break
-            name = below.name
-        return name
 
     def _entry_name(self, entry: Entry, rule: str) -> str:
         if entry.kind == "carry":

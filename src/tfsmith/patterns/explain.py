@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 
 from tfsmith.ir.match import Miss
+from tfsmith.ir.name_rule import NameRule
 from tfsmith.ir.node import Endpoint
 from tfsmith.patterns.body_index import BodyIndex
 from tfsmith.patterns.fitting import misfit
 from tfsmith.patterns.plan import Wanted
 
-__all__ = ["Nearest", "describe_misfit"]
+__all__ = ["Nearest", "describe_misfit", "describe_name"]
 
 
 class Nearest:
@@ -61,3 +62,13 @@ def describe_misfit(wanted: Wanted, endpoint: Endpoint, output: int, index: Body
     if endpoint.output != output:
         return f"it must be output {output}, and it is output {endpoint.output}"
     return misfit(wanted, node, index) or "it does not fit"
+
+
+def describe_name(rule: NameRule, names: Sequence[str], number: int | None) -> str | None:
+    """What is wrong with the names of one thing; None if they fit. `number` is what `{i}` is elsewhere in the unit."""
+    found = rule.count(names)
+    if found is None:
+        return f"its name must fit {rule.text!r}, and it is {names[-1]!r}"
+    if rule.count(names, number) is None:
+        return f"{{i}} is {number} in other names of the unit, and {found} in {names[-1]!r}"
+    return None

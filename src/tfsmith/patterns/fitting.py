@@ -31,6 +31,8 @@ def misfit(wanted: Wanted, node: Node, index: BodyIndex) -> str | None:
     count = len(index.data(node.name))
     if count != len(wanted.data):
         return f"it must have {_count(len(wanted.data), 'input')}, and it has {count}"
+    if wanted.rule is not None and wanted.rule.count((node.name,)) is None:
+        return f"its name must fit {wanted.rule.text!r}, and it is {node.name!r}"
     for name, value in wanted.query.attrs.items():
         found = attr_of(node, name, index)
         if found is None:

@@ -2,37 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from types import MappingProxyType
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.match import Match, Miss, Unit
+from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Recipe, Repeat, Variant
-from tfsmith.patterns.attempt import Goal
 from tfsmith.patterns.body_index import BodyIndex
 from tfsmith.patterns.budget import Budget
 from tfsmith.patterns.chains import find_chains
 from tfsmith.patterns.explain import Nearest
+from tfsmith.patterns.moves import Goal
 from tfsmith.patterns.plan import Plan, Slot, make_plan
 from tfsmith.patterns.search import Search, owned_by
-from tfsmith.patterns.validate import validate
+from tfsmith.patterns.validate import check_connected, validate
 from tfsmith.records import record
 
 __all__ = ["Found", "Matcher", "find_matches"]
 
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
-@record
+
 class Found:
     """What a search found.
 
     Attributes:
         matches: The matches, none of which overlap: by variant, then in the body's order.
-        miss: The attempt that failed and came nearest to a match; None where nothing failed.
         steps: How much work it was.
     """
 
-    matches: tuple[Match, ...]
-    miss: Miss | None
-    steps: int = 0
+    __slots__ = ("_nearest", "_unexplained", "matches", "steps")
+
+    def __init__(
+        self, matches: tuple[Match, ...], steps: int, nearest: Nearest, searches: Iterable[tuple[str, Search]]
+    ) -> None:
+        """Keeps the searches, by variant, until somebody asks what they missed."""
+        self.matches = matches
+        self.steps = steps
+        self._nearest = nearest
+        self._unexplained = list(searches)
+
+    @property
+    def miss(self) -> Miss | None:
+        """The attempt that failed and came nearest to a match; None where nothing failed. The first call is costly."""
+        for variant, search in self._unexplained:
+            self._nearest.turn_to(variant)
+            search.explain()
+        self._unexplained.clear()
+        return self._nearest.miss
 
 
 def find_matches(body: Body, recipe: Recipe, *, name: str | None = None, taken: Collection[str] = ()) -> Found:
@@ -68,26 +86,49 @@ class Matcher:
         validate(recipe)
         self._recipe = recipe
         self._plans = [(variant, _plan(variant), _plan_before(variant)) for variant in recipe.variants]
+        for variant, plan, before in self._plans:
+            where = f"recipe {recipe.name!r}, variant {variant.name!r}"
+            check_connected(plan, where)
+            if before is not None:
+                check_connected(before, f"{where}, before")
 
-    def find(self, body: Body, *, name: str | None = None, taken: Collection[str] = ()) -> Found:
-        """As `find_matches`."""
-        index = BodyIndex(body)
+    @property
+    def goes_by_names(self) -> bool:
+        """Whether a query has rules for names."""
+        return any(plan.query.names for _, plan, _ in self._plans)
+
+    def find(
+        self,
+        body: Body,
+        *,
+        name: str | None = None,
+        taken: Collection[str] = (),
+        variables: Mapping[str, str] = _NO_NAMES,
+    ) -> Found:
+        """As `find_matches`. `variables` are the names of those that a function captures, by argument."""
+        return self.find_in(BodyIndex(body, variables), name=name, taken=taken)
+
+    def find_in(self, index: BodyIndex, *, name: str | None = None, taken: Collection[str] = ()) -> Found:
+        """As `find_matches`, where much of the body may be worked out already."""
+        body = index.body
         outside = {one for one in taken if one in index.nodes and index.data(one)}
         nearest = Nearest(name, outside)
         used = set(outside)
         matches: list[Match] = []
+        searches: list[tuple[str, Search]] = []
         steps = 0
         for variant, plan, before in self._plans:
             nearest.turn_to(variant.name)
             budget = Budget(f"recipe {self._recipe.name!r}, variant {variant.name!r}, {body.title}", len(body))
             search = Search(plan, index, budget, nearest, used)
+            searches.append((variant.name, search))
             if variant.repeat is None:
                 matches += [Match(name, variant, (unit,)) for unit in search.units()]
                 used = search.taken
             else:
                 matches += _Repeated(name, variant, variant.repeat, before, search, budget).matches(used)
             steps += budget.steps
-        return Found(tuple(matches), nearest.miss, steps)
+        return Found(tuple(matches), steps, nearest, searches)
 
 
 def _plan(variant: Variant) -> Plan:
@@ -117,10 +158,11 @@ class _Repeated:
         """The chains that are long enough and have in front of them what they must have; adds their nodes to `used`."""
         matches: list[Match] = []
         index = self.search.index
-        for chain in find_chains(self.search, self.repeat):
+        chains = find_chains(self.search, self.repeat)
+        for chain in chains:
             owned = owned_by(chain, index)
             if len(chain) < self.repeat.least:
-                self._miss_length(chain)
+                self._miss_length(chain, chains)
             if len(chain) < self.repeat.least or not owned.isdisjoint(used):
                 continue
             before = self._find_before(chain, used | owned)
@@ -143,11 +185,22 @@ class _Repeated:
         nearest.already = 0
         return unit
 
-    def _miss_length(self, chain: tuple[Unit, ...]) -> None:
+    def _miss_length(self, chain: tuple[Unit, ...], chains: Iterable[tuple[Unit, ...]]) -> None:
+        matched = len(chain) * len(self.variant.query.nodes)
+        if not self.search.nearest.is_beaten_by(matched):
+            return
         seed = self.search.plan.wanted[self.search.plan.seed].name
         first, last = chain[0].nodes[seed], chain[-1].nodes[seed]
         reason = (
             f"at least {self.repeat.least} in a row are wanted, and from {first!r} to {last!r} there are {len(chain)}"
         )
-        matched = len(chain) * len(self.variant.query.nodes)
+        last_number, next_number = chain[-1].number, self._next_number(chain[-1], chains)
+        if last_number is not None and next_number is not None:
+            reason += f"; {{i}} is {last_number} in its last names, and {next_number} in those of the next one"
         self.search.nearest.offer(matched, seed, last, reason)
+
+    def _next_number(self, last: Unit, chains: Iterable[tuple[Unit, ...]]) -> int | None:
+        """The number of a unit that takes what this one gives, and follows it but for its names."""
+        given = {name: Endpoint(last.nodes[end.node], end.output) for name, end in self.repeat.carry.items()}
+        firsts = (chain[0] for chain in chains)
+        return next((one.number for one in firsts if all(one.inputs[name] == given[name] for name in given)), None)

@@ -7,11 +7,12 @@ import itertools
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from tfsmith.ir.name_rule import NameRule
 from tfsmith.ir.node import CONTROL
 from tfsmith.ir.recipe import NodeQuery, Query
 from tfsmith.records import record
 
-__all__ = ["Plan", "Slot", "Step", "Wanted", "make_plan"]
+__all__ = ["Plan", "Slot", "Step", "Wanted", "depth_of", "make_plan"]
 
 
 class Slot(NamedTuple):
@@ -39,6 +40,7 @@ class Wanted:
         data: The tensors that it takes, in order.
         controls: The nodes that it must wait for.
         swapped: `data` with the first two exchanged, where they may be and it makes a difference.
+        rule: What its name must be like; None where that does not matter.
     """
 
     number: int
@@ -47,6 +49,7 @@ class Wanted:
     data: tuple[Slot, ...]
     controls: tuple[Slot, ...]
     swapped: tuple[Slot, ...] | None
+    rule: NameRule | None
 
     @property
     def name(self) -> str:
@@ -82,8 +85,8 @@ class Plan:
         through: The ops that may be passed through.
         numbers: For each node's name, its number.
         inputs: For each input's name, its number.
-        depth: The nodes on the longest way down from the seed.
         loose: The nodes that nothing connects with the seed. A sound query has none.
+        rules: What the names of inputs must be like, by the input's number.
     """
 
     query: Query
@@ -93,8 +96,8 @@ class Plan:
     through: frozenset[str]
     numbers: dict[str, int]
     inputs: dict[str, int]
-    depth: int
     loose: tuple[int, ...]
+    rules: dict[int, NameRule]
 
 
 def make_plan(query: Query, start: str | None = None, fixed: Collection[str] = ()) -> Plan:
@@ -112,19 +115,30 @@ def make_plan(query: Query, start: str | None = None, fixed: Collection[str] = (
         for name, _ in node.inputs:
             if name in counts:
                 counts[name] += 1
+    fixed = {*fixed, *query.names}
     free = {inputs[name] for name, count in counts.items() if count == 1 and name not in fixed}
-    wanted = tuple(_wanted(number, node, numbers, inputs, free) for number, node in enumerate(query.nodes))
+    wanted = tuple(
+        _wanted(number, node, numbers, inputs, free, query.names.get(node.name))
+        for number, node in enumerate(query.nodes)
+    )
     seed = _seed(query, wanted, numbers) if start is None else numbers[start]
     order = _Order(wanted, len(inputs))
     # Control edges are looked at last: by then, most of what they name is known.
     waits = [Step("awaited", one.number, slot) for one in wanted for slot in one.controls]
     steps = (*order.steps(seed), *waits)
     loose = tuple(number for number in range(len(wanted)) if number not in order.known)
-    depth = _depth(wanted, seed)
-    return Plan(query, wanted, seed, steps, frozenset(query.through), numbers, inputs, depth, loose)
+    rules = {inputs[name]: rule for name, rule in query.names.items() if name in inputs}
+    return Plan(query, wanted, seed, steps, frozenset(query.through), numbers, inputs, loose, rules)
 
 
-def _wanted(number: int, node: NodeQuery, numbers: dict[str, int], inputs: dict[str, int], free: set[int]) -> Wanted:
+def _wanted(
+    number: int,
+    node: NodeQuery,
+    numbers: dict[str, int],
+    inputs: dict[str, int],
+    free: set[int],
+    rule: NameRule | None,
+) -> Wanted:
     slots = [Slot(numbers.get(name, -1), inputs.get(name, -1), output) for name, output in node.inputs]
     data = tuple(slot for slot in slots if slot.output != CONTROL)
     controls = tuple(slot for slot in slots if slot.output == CONTROL)
@@ -132,7 +146,7 @@ def _wanted(number: int, node: NodeQuery, numbers: dict[str, int], inputs: dict[
     # Two inputs that stand nowhere else fit in both orders or in none; the order as written will do.
     if node.is_commutative and data[0] != data[1] and not all(slot.input in free for slot in data[:2]):
         swapped = (data[1], data[0], *data[2:])
-    return Wanted(number, node, frozenset(node.ops), data, controls, swapped)
+    return Wanted(number, node, frozenset(node.ops), data, controls, swapped, rule)
 
 
 def _seed(query: Query, wanted: tuple[Wanted, ...], numbers: dict[str, int]) -> int:
@@ -141,19 +155,20 @@ def _seed(query: Query, wanted: tuple[Wanted, ...], numbers: dict[str, int]) -> 
     return next((seed for seed in seeds if wanted[seed].data), seeds[0])
 
 
-def _depth(wanted: tuple[Wanted, ...], seed: int) -> int:
+def depth_of(plan: Plan) -> int:
+    """The nodes on the longest way down from the seed. Linear."""
     depths: dict[int, int] = {}
-    stack = [seed]
+    stack = [plan.seed]
     while stack:
         number = stack[-1]
-        below = {slot.node for slot in wanted[number].data if slot.node >= 0}
+        below = {slot.node for slot in plan.wanted[number].data if slot.node >= 0}
         missing = [one for one in below if one not in depths]
         if missing and number not in depths:
             stack.extend(missing)
             continue
         depths[number] = 1 + max((depths[one] for one in below), default=0)
         stack.pop()
-    return depths[seed]
+    return depths[plan.seed]
 
 
 class _Order:

@@ -20,8 +20,9 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.part import Part
 from tfsmith.ir.recipe import Recipe
 from tfsmith.passes.training import Note
+from tfsmith.patterns.captured import captured_variables
 from tfsmith.patterns.knowledge import Knowledge
-from tfsmith.patterns.matcher import Matcher
+from tfsmith.patterns.matcher import Found, Matcher
 from tfsmith.patterns.planning import Planned, Skipped, plan_match
 from tfsmith.patterns.rewire import Edit
 from tfsmith.patterns.users import Outside, outside_of_function, outside_of_graph, stale_contexts
@@ -85,14 +86,16 @@ def replace(model: Model, recipe: Recipe, options: ReplaceOptions | None = None)
     graph = model.graph
     matcher = Matcher(recipe)
     matches: list[Match] = []
-    misses: list[Miss] = []
+    searched: list[Found] = []
     for name, body in _bodies(graph, options):
-        found = matcher.find(body, name=name)
+        variables = captured_variables(model.meta, body) if matcher.goes_by_names else {}
+        found = matcher.find(body, name=name, variables=variables)
         matches += found.matches
-        misses += [] if found.miss is None else [found.miss]
+        searched.append(found)
     done = replace_matches(model, recipe, matches, options)
     if done.matches or done.skipped:
         return done
+    misses = [miss for found in searched if (miss := found.miss) is not None]
     nearest = max(misses, key=lambda miss: miss.matched, default=None)
     reason = f"recipe {recipe.name!r} matches nothing in this model"
     return changed(done, reason=reason, nearest_miss=nearest)

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from tfsmith.ir.node import Endpoint
 from tfsmith.patterns.body_index import BodyIndex
-from tfsmith.patterns.explain import Nearest, describe_misfit
+from tfsmith.patterns.explain import Nearest, describe_misfit, describe_name
 from tfsmith.patterns.fitting import misfit
 from tfsmith.patterns.plan import Plan, Slot, Wanted
 
@@ -38,6 +38,7 @@ class Resemblance:
         self._tensors: dict[int, Endpoint] = {}
         self._flaws: list[tuple[str, str, str]] = []
         self._fitting = 0
+        self._number: int | None = None
 
     def walk(self, seed: str, most: int) -> None:
         """Looks at what stands below a node, at most so many steps, and offers the first thing that is wrong."""
@@ -56,9 +57,15 @@ class Resemblance:
 
     def _look_at_input(self, slot: Slot, endpoint: Endpoint, user: str) -> None:
         known = self._tensors.setdefault(slot.input, endpoint)
-        if known != endpoint:
+        why = f"that is {known} elsewhere" if known != endpoint else None
+        rule = self._plan.rules.get(slot.input)
+        if why is None and rule is not None:
+            names = self._index.names(endpoint)
+            why = describe_name(rule, names, self._number)
+            self._number = rule.count(names) if self._number is None and rule.counts else self._number
+        if why is not None:
             name = self._plan.query.inputs[slot.input]
-            reason = f"{user!r} takes {endpoint} in the place of {name!r}, but that is {known} elsewhere"
+            reason = f"{user!r} takes {endpoint} in the place of {name!r}, but {why}"
             self._flaws.append((name, endpoint.node, reason))
 
     def _look_at(self, slot: Slot, endpoint: Endpoint, user: str) -> list[tuple[Slot, Endpoint, str]]:
@@ -104,7 +111,9 @@ class Resemblance:
         count = 0
         for slot, endpoint in zip(slots[:2], data, strict=False):
             if slot.node < 0:
-                count += self._tensors.get(slot.input, endpoint) == endpoint
+                rule = self._plan.rules.get(slot.input)
+                is_called_so = rule is None or rule.count(self._index.names(endpoint)) is not None
+                count += is_called_so and self._tensors.get(slot.input, endpoint) == endpoint
                 continue
             for place, _ in self._index.way_back(endpoint, self._plan.through):
                 self.steps += 1

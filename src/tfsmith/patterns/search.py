@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import contextlib
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import islice
 from types import MappingProxyType
 
+from tfsmith.errors import LimitError
 from tfsmith.ir.match import Unit
-from tfsmith.ir.node import Endpoint
+from tfsmith.ir.node import Endpoint, Node
 from tfsmith.patterns.anchors import reachable_seeds
-from tfsmith.patterns.attempt import Attempt, Goal, Rule
+from tfsmith.patterns.attempt import Attempt
 from tfsmith.patterns.body_index import BodyIndex
 from tfsmith.patterns.budget import Budget
 from tfsmith.patterns.cones import Cones
 from tfsmith.patterns.explain import Nearest
-from tfsmith.patterns.plan import Plan, Slot
+from tfsmith.patterns.moves import Goal, Rule
+from tfsmith.patterns.plan import Plan, Slot, depth_of
 from tfsmith.patterns.resemble import Resemblance
 
 __all__ = ["Search", "owned_by"]
@@ -49,7 +55,9 @@ class Search:
         self._budget = budget
         self._cones = Cones(plan, index, budget)
         self._depths: dict[str, float] = {}
-        self._explained = 0
+        self._untried: Sequence[Node] = ()
+        self._failed: list[str] = []
+        self._skipped: list[str] = []
 
     def units(self) -> list[Unit]:
         """All occurrences, first come, first served, in the order of the nodes that give the query's output.
@@ -62,31 +70,48 @@ class Search:
         if not candidates:
             reason = f"there is no node of op {' or '.join(seed.query.ops)}"
             self.nearest.offer(0, seed.name, "", reason)
+        if not self._has_enough():
+            self._untried = candidates
+            return []
+        return self._try(candidates)
+
+    def _try(self, candidates: Sequence[Node]) -> list[Unit]:
         reachable = reachable_seeds(self.plan, self.index) if len(candidates) > _MANY else None
         units: list[Unit] = []
-        skipped: list[str] = []
         for node in candidates:
             if node.name in self.taken:
                 continue
             if self._is_too_shallow(node.name) or (reachable is not None and node.name not in reachable):
-                skipped.append(node.name)
+                self._skipped.append(node.name)
                 continue
             unit = self.at(node.name)
             if unit is None:
-                self._explain(node.name)
+                self._failed.append(node.name)
             else:
                 units.append(unit)
                 self.taken |= owned_by([unit], self.index)
-        for name in sorted(skipped, key=lambda name: -self._depths.get(name, 0)):
-            self._explain(name)
         return units
 
-    def _explain(self, name: str) -> None:
-        """Looks how near to a match a place is where there is none."""
-        if self._explained < _EXPLAIN_STEPS:
+    def _has_enough(self) -> bool:
+        """Whether there are as many free nodes of each op as the query wants. The rarest op is looked at first."""
+        wants = Counter(wanted.ops for wanted in self.plan.wanted if wanted.data)
+        for ops in sorted(wants, key=self.index.count_ops):
+            free = (node for node in self.index.of_ops(ops) if node.name not in self.taken)
+            if sum(1 for _ in islice(free, wants[ops])) < wants[ops]:
+                return False
+        return True
+
+    def explain(self) -> None:
+        """Looks how near to a match the places are where `units` found none."""
+        with contextlib.suppress(LimitError):  # what was seen by then must do
+            self._try(self._untried)
+        steps = 0
+        for name in (*self._failed, *sorted(self._skipped, key=lambda name: -self._depths.get(name, 0))):
+            if name in self.taken or steps >= _EXPLAIN_STEPS:
+                continue
             walk = Resemblance(self.plan, self.index, self.taken, self.nearest)
-            walk.walk(name, _EXPLAIN_STEPS - self._explained)
-            self._explained += walk.steps
+            walk.walk(name, _EXPLAIN_STEPS - steps)
+            steps += walk.steps
 
     def at(self, name: str, rules: Mapping[int, Rule] = _NO_RULES) -> Unit | None:
         """The occurrence that begins at a node, if there is one."""
@@ -108,12 +133,16 @@ class Search:
         self.taken = taken if other is None else self.taken | owned_by([other], self.index)
         return other
 
+    @cached_property
+    def _wanted_depth(self) -> int:
+        return depth_of(self.plan)
+
     def _is_too_shallow(self, name: str) -> bool:
         """Whether the longest way down from a node, over nodes that are free, is shorter than the query's.
 
         A node's depth is worked out once; those that are taken later only make it less.
         """
-        if self.plan.depth < _DEEP:
+        if self._wanted_depth < _DEEP:
             return False
         depths = self._depths
         open_nodes: set[str] = set()
@@ -133,4 +162,4 @@ class Search:
             values = [depths.get(source, float("inf")) for source in below if source not in self.taken]
             depths[one] = 1 + max(values, default=0)
             stack.pop()
-        return depths[name] < self.plan.depth
+        return depths[name] < self._wanted_depth

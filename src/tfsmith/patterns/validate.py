@@ -8,9 +8,9 @@ from math import isfinite, prod
 from tfsmith.errors import UsageError
 from tfsmith.ir.node import CONTROL, Endpoint
 from tfsmith.ir.recipe import ConstantQuery, NodeQuery, Query, Recipe, Repeat
-from tfsmith.patterns.plan import make_plan
+from tfsmith.patterns.plan import Plan
 
-__all__ = ["validate"]
+__all__ = ["check_connected", "validate"]
 
 _REMEDY = "correct the recipe"
 
@@ -19,8 +19,8 @@ def validate(recipe: Recipe) -> None:
     """Looks at all queries of a recipe; what it puts in their place is not looked at. Linear.
 
     Raises:
-        UsageError: A query names what it does not have, has a name twice, a cycle, nodes that its outputs do not need
-            or that nothing connects, or says something else that cannot be.
+        UsageError: A query names what it does not have, has a name twice, a cycle, nodes that its outputs do not need,
+            or says something else that cannot be.
     """
     if not recipe.variants:
         raise UsageError("it has no variants", where=f"recipe {recipe.name!r}", remedy=_REMEDY)
@@ -45,11 +45,18 @@ def _check_query(query: Query, where: str) -> None:
         what = f"no node takes the input {min(unused)!r}"
         raise UsageError(what, where=where, remedy="take it out of the query's inputs, or let a node take it")
     _check_order(query, by_name, where)
-    loose = make_plan(query).loose
-    if loose:
+
+
+def check_connected(plan: Plan, where: str) -> None:
+    """Sees that a query is one piece.
+
+    Raises:
+        UsageError: Nothing connects one of its nodes with the others.
+    """
+    if plan.loose:
         what = "nothing connects it with the first output"
         remedy = "make two recipes of it: a query is one connected piece"
-        raise UsageError(what, where=f"{where}, node {query.nodes[loose[0]].name!r}", remedy=remedy)
+        raise UsageError(what, where=f"{where}, node {plan.query.nodes[plan.loose[0]].name!r}", remedy=remedy)
 
 
 def _check_names(query: Query, where: str) -> None:
@@ -61,6 +68,10 @@ def _check_names(query: Query, where: str) -> None:
             what = "two nodes or inputs of the query have this name"
             raise UsageError(what, where=f"{where}, node {name!r}", remedy="give each its own")
         seen.add(name)
+    unknown = next((name for name in query.names if name not in seen), None)
+    if unknown is not None:
+        what = f"it has a rule for the names of {unknown!r}, which is no node and no input of the query"
+        raise UsageError(what, where=where, remedy=_REMEDY)
 
 
 def _flaws(node: NodeQuery, by_name: dict[str, NodeQuery], inputs: frozenset[str]) -> Iterator[str]:
@@ -144,6 +155,7 @@ def _check_repeat(repeat: Repeat, query: Query, where: str) -> None:
     both = set(repeat.carry).intersection(repeat.shared)
     if both:
         raise UsageError(f"input {min(both)!r} is both carried and shared", where=where, remedy=_REMEDY)
+    _check_rules(repeat, query, where)
     by_name = {node.name: node for node in query.nodes}
     for output in repeat.carry.values():
         _check_output(output, by_name, "the carried output", where)
@@ -157,3 +169,14 @@ def _check_repeat(repeat: Repeat, query: Query, where: str) -> None:
     by_name = {node.name: node for node in repeat.before.nodes}
     for output in repeat.links.values():
         _check_output(output, by_name, "the linked output", where)
+
+
+def _check_rules(repeat: Repeat, query: Query, where: str) -> None:
+    """What units hand on is called otherwise in front of the first one; what they share has one name."""
+    for name, rule in query.names.items():
+        if name in repeat.carry:
+            what = f"the input {name!r} has a rule for its names, but it is carried from unit to unit"
+            raise UsageError(what, where=where, remedy="write a rule for the node that gives it")
+        if name in repeat.shared and rule.counts:
+            what = f"{rule.text!r} counts, but all units share the input {name!r}"
+            raise UsageError(what, where=where, remedy="write its name without {i}, or do not share it")
