@@ -4,6 +4,7 @@ VENV := .venv
 DEMO := .venv-demo
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml src/tfsmith/_version.py
+OP := $(wildcard native/bert_op/*.py native/bert_op/*.toml native/bert_op/src/*)
 STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.py)))
 
 .PHONY: demo test check bench story stories docs wheel clean help
@@ -37,6 +38,15 @@ $(VENV)/.test: $(VENV)/.check
 	$(BIN)/python -m pip install --quiet --editable '.[test]'
 	@touch $@
 
+# The optional op is built for the TensorFlow of the venv; without a C++ compiler, what needs it says so and is skipped.
+$(VENV)/.op: $(VENV)/.test $(OP)
+	@if command -v "$${CXX:-g++}" >/dev/null; then \
+		echo "$(BIN)/python -m pip install ./native/bert_op"; \
+		$(BIN)/python -m pip install --quiet --no-deps ./native/bert_op && touch $@; \
+	else \
+		echo "skipped: native/bert_op is not built, for there is no C++ compiler"; \
+	fi
+
 $(VENV)/.docs: $(VENV)/.check
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
@@ -47,20 +57,20 @@ check: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m "not tensorflow and not slow" -n 2 --dist loadfile tests/unit tests/roundtrip tests/test_floors.py
 
-test: $(VENV)/.test
+test: $(VENV)/.op
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
 
-bench: $(VENV)/.test
+bench: $(VENV)/.op
 	$(BIN)/python -m benchmarks
 
-story: $(VENV)/.test
+story: $(VENV)/.op
 	@test -f examples/$(NAME)/story.py || { echo "make story NAME=...; the stories are: $(STORIES)" >&2; exit 2; }
 	$(BIN)/python -m examples.$(NAME).story
 
-stories: $(VENV)/.test
+stories: $(VENV)/.op
 	@set -e; for name in $(STORIES); do echo "=== $$name"; $(BIN)/python -m examples.$$name.story; done
 
 docs: $(VENV)/.docs

@@ -1,5 +1,5 @@
 // The Go consumer loads the trained model, from a frozen graph (a file) or a SavedModel (a folder), and calculates with
-// it.
+// it. For a model with ops of its own, further arguments are the libraries that have them.
 package main
 
 import (
@@ -11,16 +11,22 @@ import (
 
 func main() {
 	path := "frozen_graphs/frozen_graph.pb"
+	var libraries []string
 	if len(os.Args) > 1 {
-		path = os.Args[1]
+		path, libraries = os.Args[1], os.Args[2:]
 	}
-	if err := consume(path); err != nil {
+	if err := consume(path, libraries); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func consume(path string) error {
+func consume(path string, libraries []string) error {
+	for _, library := range libraries {
+		if err := tensorflow.LoadLibrary(library); err != nil {
+			return err
+		}
+	}
 	model, err := load(path)
 	if err != nil {
 		return err

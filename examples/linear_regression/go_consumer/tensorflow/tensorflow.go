@@ -1,5 +1,5 @@
-// Package tensorflow runs TensorFlow models through TensorFlow's C API. It has what the consumer needs and no more:
-// it loads a frozen graph or a SavedModel, feeds tensors of float64, and fetches one.
+// Package tensorflow runs TensorFlow models through TensorFlow's C API. It has what the consumer needs and no more: it
+// loads libraries of ops, a frozen graph or a SavedModel, feeds tensors of float64, and fetches one.
 package tensorflow
 
 /*
@@ -34,6 +34,20 @@ type Model struct {
 // Version is the version of the TensorFlow library.
 func Version() string {
 	return C.GoString(C.TF_Version())
+}
+
+// LoadLibrary loads a library with ops, which models that are loaded after it may have. It stays loaded.
+func LoadLibrary(path string) error {
+	status := C.TF_NewStatus()
+	defer C.TF_DeleteStatus(status)
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	library := C.TF_LoadLibrary(name, status)
+	if err := check(status); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	C.TF_DeleteLibraryHandle(library)
+	return nil
 }
 
 // LoadFrozenGraph loads a GraphDef whose variables are constants.

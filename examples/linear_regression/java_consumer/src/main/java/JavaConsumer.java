@@ -8,11 +8,15 @@ import org.tensorflow.Result;
 import org.tensorflow.SavedModelBundle;
 import org.tensorflow.Session;
 import org.tensorflow.Tensor;
+import org.tensorflow.TensorFlow;
 import org.tensorflow.ndarray.StdArrays;
 import org.tensorflow.proto.GraphDef;
 import org.tensorflow.types.TFloat64;
 
-/** Loads the trained model, from a frozen graph (a file) or a SavedModel (a folder), and calculates with it. */
+/**
+ * Loads the trained model, from a frozen graph (a file) or a SavedModel (a folder), and calculates with it. For a model
+ * with ops of its own, further arguments are the libraries that have them.
+ */
 public final class JavaConsumer {
   private static final double[][] X = {{0}, {1}, {-1}, {2}};
 
@@ -20,6 +24,9 @@ public final class JavaConsumer {
 
   public static void main(String[] arguments) throws IOException {
     Path model = Path.of(arguments.length > 0 ? arguments[0] : "frozen_graphs/frozen_graph.pb");
+    for (int i = 1; i < arguments.length; i++) {
+      TensorFlow.loadLibrary(arguments[i]);
+    }
     try (TFloat64 x = TFloat64.tensorOf(StdArrays.ndCopyOf(X))) {
       double[] results = Files.isDirectory(model) ? runSavedModel(model, x) : runFrozenGraph(model, x);
       System.out.println("The calculation results : " + Arrays.toString(results));

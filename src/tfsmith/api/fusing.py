@@ -1,0 +1,117 @@
+"""F4: The encoder of a BERT as one node `Bert`, and the attributes of that node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import isfinite
+
+from tfsmith.api.patterning import replace as replace_nodes
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.body import Body
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.literals import float32
+from tfsmith.ir.match import Match
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
+from tfsmith.ir.part import Part
+from tfsmith.patterns.replace import Replaced
+from tfsmith.records import replace
+
+__all__ = ["BERT", "Change", "bert_nodes", "change_bert_nodes", "fuse_encoder", "mask_adder"]
+
+_RECIPE = "bert-encoder"
+_FLOAT = dtype_named("float32")
+_MASKS = ("large", "mask_large")
+"""What the recipe calls the constant that hides words, in a layer and in front of all of them."""
+BERT = OpDef(
+    "Bert",
+    (ArgDef("embedded", _FLOAT), ArgDef("input_mask", type_attr="MaskT"), ArgDef("weights", _FLOAT, "", "NumWeights")),
+    (ArgDef("encoded", _FLOAT),),
+    (
+        AttrDef("MaskT", "type"),
+        AttrDef("QuantizableDataType", "type", Attr("type", _FLOAT)),
+        AttrDef("NonQuantizableDataType", "type", Attr("type", _FLOAT)),
+        AttrDef("NumWeights", "int"),
+        AttrDef("HiddenSize", "int", Attr("int", 768)),
+        AttrDef("NumAttentionHeads", "int", Attr("int", 12)),
+        AttrDef("IntermediateSize", "int", Attr("int", 3072)),
+        AttrDef("MaxSequenceLength", "int", Attr("int", 128)),
+        AttrDef("HiddenAct", "string", Attr("string", b"gelu_tanh")),
+        AttrDef("CalibrateQuantFactors", "bool", Attr("bool", False)),
+        AttrDef("QuantizationFactorsPath", "string", Attr("string", b"")),
+        AttrDef("LayerNormEpsilon", "float", Attr("float", float32(1e-12))),
+        AttrDef("MaskAdder", "float", Attr("float", -10000.0)),
+    ),
+)
+"""The op as `native/bert_op` defines it."""
+
+Change = Callable[[str | None, Node], Mapping[str, Attr]]
+"""Attributes to set in a node, by the function that it is in (None for the graph itself) and the node."""
+
+
+def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
+    """Puts one node `Bert` in the place of each encoder. No weights are read.
+
+    Other than `replace` alone, it leaves the whole definition of the op in models that carry definitions, so that the
+    attributes that the recipe does not set can be set later, and the adder of the mask in the node.
+    """
+    done = replace_nodes(model, _RECIPE, outputs=outputs)
+    if not done.matches:
+        old = [node.name for _, node in bert_nodes(model)]
+        reason = f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes" if old else None
+        return replace(done, reason=reason or done.reason)
+    fused = done.model
+    if fused.kind in ("saved_model", "metagraph"):
+        info = replace(fused.meta.info, ops={**fused.meta.info.ops, BERT.name: BERT})
+        metas = list(fused.meta_graphs)
+        metas[fused.selected] = replace(fused.meta, info_part=Part.of(info))
+        fused = replace(fused, meta_graphs=tuple(metas))
+    adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
+    if len(adders) == 1:
+        adder = Attr("float", adders.pop())
+        fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
+    return replace(done, model=fused)
+
+
+def mask_adder(model: Model, match: Match) -> float | None:
+    """What the matched nodes add to the scores of words that are hidden; None if layers differ, or it is not known."""
+    body: Body = model.graph if match.body is None else model.graph.library[match.body]
+    units = (*match.units, *(() if match.before is None else (match.before,)))
+    names = {unit.nodes[key] for unit in units for key in _MASKS if key in unit.nodes}
+    found = {_number(body.by_name[name].attrs.get("value")) for name in names}
+    return found.pop() if len(found) == 1 else None
+
+
+def _number(value: Attr | None) -> float | None:
+    """The value of a constant that is one finite float32; None of any other."""
+    tensor = None if value is None or value.kind != "tensor" else value.value
+    if tensor is None or tensor.dtype != _FLOAT or tensor.nbytes != _FLOAT.itemsize:
+        return None
+    number = float(tensor.numpy().item())
+    return number if isfinite(number) else None
+
+
+def bert_nodes(model: Model) -> Iterator[tuple[str | None, Node]]:
+    """The nodes `Bert` of a model, each with the function that it is in."""
+    bodies: list[tuple[str | None, Body]] = [(None, model.graph), *model.graph.library.items()]
+    for name, body in bodies:
+        for node in body:
+            if node.op == BERT.name:
+                yield name, node
+
+
+def change_bert_nodes(model: Model, change: Change) -> Model:
+    """The model with other attributes of its nodes `Bert`. All else stays as it is, byte for byte."""
+    changes: dict[str | None, dict[str, Node]] = {}
+    for name, node in bert_nodes(model):
+        changes.setdefault(name, {})[node.name] = node.replace(attrs=dict(change(name, node)))
+    graph = model.graph.map_nodes(changes.pop(None, {}))
+    functions = dict(graph.library)
+    for name, nodes in changes.items():
+        assert name is not None
+        function = functions[name]
+        functions[name] = function.replace_nodes(tuple(nodes.get(node.name, node) for node in function))
+    if changes:
+        graph = graph.replace(library=graph.library.replace(functions))
+    return model.replace_graph(graph)
