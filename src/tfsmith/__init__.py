@@ -16,6 +16,7 @@ from tfsmith._version import __version__
 from tfsmith.errors import TfsmithError
 
 if TYPE_CHECKING:
+    from tfsmith import bert_op as bert_op
     from tfsmith.api import (
         Runner,
         check,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         load_weights,
         make_recipe,
         map_weights,
+        optimize,
         replace,
         run,
         save,
@@ -78,6 +80,7 @@ __all__ = [
     "replace",
     "save_replaced",
     "configure",
+    "optimize",
     "load_weights",
     "save_weights",
     "compare_weights",
@@ -122,6 +125,7 @@ _FROM_API = (
     "replace",
     "save_replaced",
     "configure",
+    "optimize",
     "load_weights",
     "save_weights",
     "compare_weights",
@@ -145,6 +149,8 @@ def __getattr__(name: str) -> object:
         return getattr(import_module("tfsmith.api"), name)
     if name in _FROM_IR:
         return getattr(import_module(f"tfsmith.ir.{name.lower()}"), name)
+    if name == "bert_op":
+        return import_module("tfsmith.bert_op")
     raise AttributeError(f"module 'tfsmith' has no attribute {name!r}")
 
 

@@ -229,7 +229,7 @@ def test_what_was_there_outlives_a_failed_write(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(FileSink, "write_span", _interrupted)
     with pytest.raises(KeyboardInterrupt):
         tfsmith.save(tfsmith.load(path), other, force=True)
-    for name in ("out", "out.pb"):
+    for name in ("out", "out.model"):
         with pytest.raises(KeyboardInterrupt):
             tfsmith.save(tfsmith.load(path), tmp_path / name)
     answer = cli("freeze", path, "-o", tmp_path / "f.pb")

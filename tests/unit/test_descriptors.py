@@ -2,8 +2,9 @@
 
 from pathlib import Path
 
-from tfsmith.wire import descriptors
 from tools.make_descriptors import descriptor_set
+
+from tfsmith.wire import descriptors
 
 
 def test_the_packaged_descriptors_are_up_to_date() -> None:

@@ -199,4 +199,4 @@ def test_the_child_answers_nonsense_with_an_error() -> None:
     ],
 )
 def test_errors_of_tensorflow_become_one_line(text: str, wanted: str) -> None:
-    assert tensorflow_child._told(ValueError(text))["error"] == wanted
+    assert tensorflow_child.explain(ValueError(text))["error"] == wanted

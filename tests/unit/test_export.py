@@ -161,6 +161,25 @@ def test_the_command_tells_what_it_did(training: Path, tmp_path: Path, capsys: p
     assert capsys.readouterr().out.splitlines()[1:] == ["signature a: ids -> p", "signature b:  -> logits"]
 
 
+def test_a_fixed_batch_leaves_what_is_known_of_outputs(tmp_path: Path) -> None:
+    """Sizes that were open are fixed, so the others still hold; one that was another before says nothing."""
+    for batch, wanted in ((None, Shape((-1, 2))), (8, Shape(None))):
+        write_checkpoint_files(bert_classifier(batch=batch), tmp_path / str(batch))
+        model = tfsmith.load(tmp_path / str(batch))
+        options = api.ExportOptions({"serving_default": ({"ids": "input_ids:0"}, {"p": "loss/output:0"})}, batch_size=1)
+        found = api.export(model, tmp_path / f"{batch}.out", options=options).model.signatures["serving_default"]
+        assert found.inputs["ids"].shape == Shape((1, 20))
+        assert found.outputs["p"].shape == wanted
+
+
+def test_own_signatures_get_the_new_shapes(tmp_path: Path) -> None:
+    write_saved_model(bert_classifier(), tmp_path / "sm")
+    tfsmith.export(tfsmith.load(tmp_path / "sm"), tmp_path / "fixed", options=api.ExportOptions(batch_size=3))
+    found = tfsmith.load(tmp_path / "fixed").signatures["serving_default"]
+    assert found.inputs["input_ids"].shape == Shape((3, 20))
+    assert found.outputs["probabilities"].shape == Shape((-1, 2))
+
+
 def test_over_two_gib_the_weights_stay_variables(
     training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,8 +42,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_way_through(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["extract", "m.pb", "-o", "p.pb", "-s", "b/y", "-b", "x", "w"]) == 0
-    assert main(["recipe", "make", "p.pb", "n.pbtxt", "r.pb"]) == 0
+    assert main(["extract", "m.pb", "-o", "p.pb", "-s", "b/y", "-b", "x", "w"]) == 2
+    assert main(["recipe", "make", "p.pb", "n.pbtxt", "r.pb"]) == 2
+    assert capsys.readouterr().err.count("the output exists already; choose another, or pass --force") == 2
+    assert main(["extract", "m.pb", "-o", "p.pb", "-s", "b/y", "-b", "x", "w", "--force"]) == 0
+    assert main(["recipe", "make", "p.pb", "n.pbtxt", "r.pb", "--force"]) == 0
     assert capsys.readouterr().out == (
         "Wrote p.pb (1 seed, 1 other node, 2 inputs)\n"
         "Wrote r.pb (2 nodes become fused, a Mine, which takes 2 of 2 inputs)\n"
@@ -259,6 +262,7 @@ def test_choosing_a_meta_graph(bert: Path, tmp_path: Path, capsys: pytest.Captur
         "-B",
         "MatMul",
         "Identity",
+        "--force",
     ]
     assert main([*extract, "-m", "0"]) == 0
     assert main([*extract, "--tag-set", "serve"]) == 0
@@ -317,7 +321,7 @@ def test_usage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["recipe", "make", "gone", "n.pbtxt", "x.pb", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err
     assert main(["recipe", "make", "--help"]) == 0
-    assert main(["extract", "m.pb", "-o", "p.pb", "-s", "b/y", "-B", "Placeholder", "-l", "DEBUG"]) == 0
+    assert main(["extract", "m.pb", "-o", "p.pb", "-s", "b/y", "-B", "Placeholder", "-l", "DEBUG", "--force"]) == 0
     assert "debug: node b/a (Relu)" in capsys.readouterr().err
 
 

@@ -117,11 +117,12 @@ def test_equal_by_what_is_compared() -> None:
     assert Point(1, note="a") == Point(1, note="b")
     assert Point(1) != Point(2)
     assert Point(1) != Named(1)
-    assert Point(1) != (1, 2, {}, "")
+    other: object = (1, 2, {}, "")
+    assert Point(1) != other
     assert hash(Square(2)) == hash(Square(2))
     assert len({Square(2), Square(2), Square(3)}) == 2
     one = Alone(1)
-    assert one == one  # noqa: PLR0124
+    assert one == one
     assert one != Alone(1)
     assert len({one, Alone(1)}) == 2
 

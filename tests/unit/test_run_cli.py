@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -231,6 +232,8 @@ def test_answers_are_stored(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFi
         assert found["rate_out"] == 0.5
         assert found["rate_out"].shape == ()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["model.meta", "out.npz"]
+    told = refusal(capsys, model, "-i", "random", "-o", str(out))
+    assert "out.npz: the output exists already; choose another, or pass --force" in told
 
 
 def test_chunks(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -241,7 +244,7 @@ def test_chunks(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     fed = ["-i", f"x={tmp_path / 'x.npy'}", "-i", f"text={tmp_path / 'text.npy'}"]
     out = tmp_path / "out.npz"
     assert main(["run", model, *fed, "--chunk", "3", "-o", str(out)]) == 0
-    assert [len(run["x"]) for run in echo.runs] == [3, 3, 1]
+    assert [len(run["x"]) for run in echo.runs] == [4, 2, 3, 3, 1], "the first two see whether rows can be cut"
     with np.load(out) as found:
         np.testing.assert_array_equal(found["x_out"], x)
         assert found["text_out"].tolist() == [b"a", b"bb", b"c", b"d", b"e", b"f", b"g"]
@@ -257,13 +260,71 @@ def test_chunks(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_large_batches_go_in_chunks_by_themselves(
     echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfsmith.cli.run._LARGE", 1000)
-    monkeypatch.setattr("tfsmith.cli.run._CHUNK_BYTES", 80)
+    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 800)
     model = write_model(tmp_path, "x")
-    np.save(tmp_path / "x.npy", np.ones((200, 2), np.float32))
-    assert main(["run", model, "-i", f"x={tmp_path / 'x.npy'}"]) == 0
-    assert "run in chunks of 10 rows (--chunk)" in capsys.readouterr().err
-    assert len(echo.runs) == 20
+    for rows, chunk in ((256, 0), (257, 32)):
+        echo.runs.clear()
+        np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(rows, 2)).astype(np.float32))
+        assert main(["run", model, "-i", f"x={tmp_path / 'x.npy'}", "-o", str(tmp_path / "out.npz"), "--force"]) == 0
+        told = capsys.readouterr().err
+        assert ("it runs in chunks of 32 rows (--chunk)" in told) == bool(chunk)
+        assert [len(run["x"]) for run in echo.runs] == ([4, 2, *[32] * 8, 1] if chunk else [rows])
+        with np.load(tmp_path / "out.npz") as found:
+            np.testing.assert_array_equal(found["x_out"], np.load(tmp_path / "x.npy"))
+
+
+def test_rows_that_depend_on_each_other_stay_together(
+    echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A norm over the batch has the shape of one answer for each row, but chunks would change it."""
+    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 800)
+    echo.change = lambda values: values - values.mean(axis=0)
+    model = write_model(tmp_path, "x")
+    x = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
+    np.save(tmp_path / "x.npy", x)
+    command = ["run", model, "-i", f"x={tmp_path / 'x.npy'}", "-o", str(tmp_path / "out.npz"), "--force"]
+    assert main(command) == 0
+    assert "but runs in one: rows of output 'x_out' depend on each other" in capsys.readouterr().err
+    with np.load(tmp_path / "out.npz") as found:
+        np.testing.assert_array_equal(found["x_out"], x - x.mean(axis=0))
+    assert main([*command, "--chunk", "100"]) == 0
+    assert "warning: rows of output 'x_out' depend on the other rows of their batch" in capsys.readouterr().err
+
+
+def test_memory_does_not_grow_with_the_batch(
+    echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inputs are read from their file, and answers gathered in files, chunk by chunk."""
+    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 1 << 16)
+    echo.change = lambda values: np.repeat(values, 3, axis=1)
+    model = write_model(tmp_path, "x")
+    peaks: dict[int, int] = {}
+    for rows in (1 << 16, 1 << 21):
+        big = np.lib.format.open_memmap(tmp_path / "x.npy", "w+", np.float32, (rows, 2))
+        big[:] = np.arange(rows, dtype=np.float32)[:, None]
+        big.flush()
+        del big
+        echo.runs = Forgetful()
+        tracemalloc.start()
+        try:
+            command = ["run", model, "-i", f"x={tmp_path / 'x.npy'}", "-o", str(tmp_path / "out.npz"), "--force"]
+            assert main([*command, "--chunk", "4096"] if rows > 1 << 16 else command) == 0
+            peaks[rows] = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        with np.load(tmp_path / "out.npz") as found:
+            assert found["x_out"].shape == (rows, 6)
+            assert found["x_out"][-1].tolist() == [rows - 1] * 6
+    assert capsys.readouterr().err.count("chunks of") == 1
+    small, large = peaks.values()
+    assert large < small + (1 << 23), "16 MB in and 48 MB out"
+
+
+class Forgetful(list[Any]):
+    """Keeps nothing, for what is kept counts as memory."""
+
+    def append(self, item: Any) -> None:
+        pass
 
 
 @pytest.mark.parametrize("change", [np.sum, lambda values: values[:1], lambda values: values[:, : len(values)]])

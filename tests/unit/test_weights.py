@@ -200,7 +200,7 @@ def test_sharded(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     index = tmp_path / "model.safetensors.index.json"
     assert out.rstrip().endswith(str(index))
     run(capsys, index, "--compare", files / "training")
-    assert "the output is also the input" in run(capsys, index, "-o", target, code=2)
+    assert "the output is also the input" in run(capsys, index, "-o", target, "--force", code=2)
     assert "is not understood; write a size" in run(capsys, index, "-o", "x", "--max-shard-size", "big", code=2)
     assert "only safetensors" in run(capsys, index, "-o", tmp_path / "x.npz", "--max-shard-size", "1MB", code=2)
 

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from tfsmith.api.answers import batch_rows as batch_rows
+    from tfsmith.api.answers import chunk_rows as chunk_rows
+    from tfsmith.api.answers import mixed_output as mixed_output
     from tfsmith.api.answers import run_in_chunks as run_in_chunks
     from tfsmith.api.answers import save_answers as save_answers
+    from tfsmith.api.calibrating import Accuracy as Accuracy
     from tfsmith.api.checking import check as check
     from tfsmith.api.checking import targets as targets
     from tfsmith.api.comparing import SECTIONS as SECTIONS
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from tfsmith.api.files import graph_text as graph_text
     from tfsmith.api.files import load as load
     from tfsmith.api.files import load_with as load_with
+    from tfsmith.api.files import refuse_taken as refuse_taken
     from tfsmith.api.files import save as save
     from tfsmith.api.files import verify_checksums as verify_checksums
     from tfsmith.api.files import with_saver as with_saver
@@ -50,6 +54,9 @@ if TYPE_CHECKING:
     from tfsmith.api.look import likely_outputs as likely_outputs
     from tfsmith.api.look import saved_model_text as saved_model_text
     from tfsmith.api.look import show_facts as show_facts
+    from tfsmith.api.optimizing import Optimized as Optimized
+    from tfsmith.api.optimizing import Speed as Speed
+    from tfsmith.api.optimizing import optimize as optimize
     from tfsmith.api.patterning import configure as configure
     from tfsmith.api.patterning import extract as extract
     from tfsmith.api.patterning import known_barriers as known_barriers
@@ -161,6 +168,10 @@ __all__ = [
     "replace",
     "save_replaced",
     "configure",
+    "optimize",
+    "Optimized",
+    "Speed",
+    "Accuracy",
     "save_in_place",
     "select_meta_graph",
     "load_weights",
@@ -177,6 +188,7 @@ __all__ = [
     "signature_facts",
     "saved_model_text",
     "graph_text",
+    "refuse_taken",
     "likely_inputs",
     "likely_outputs",
     "verify_checksums",
@@ -197,6 +209,8 @@ __all__ = [
     "save_answers",
     "run_in_chunks",
     "batch_rows",
+    "chunk_rows",
+    "mixed_output",
     "ENGINES",
     "Candidate",
     "Checked",
@@ -251,7 +265,7 @@ _HOMES = MappingProxyType(
             "thaw",
             "thaw_report",
         ),
-        "tfsmith.api.answers": ("batch_rows", "run_in_chunks", "save_answers"),
+        "tfsmith.api.answers": ("batch_rows", "chunk_rows", "mixed_output", "run_in_chunks", "save_answers"),
         "tfsmith.api.feeding": (
             "Made",
             "as_fed",
@@ -279,6 +293,7 @@ _HOMES = MappingProxyType(
             "graph_text",
             "load",
             "load_with",
+            "refuse_taken",
             "save",
             "verify_checksums",
             "with_saver",
@@ -311,6 +326,8 @@ _HOMES = MappingProxyType(
             "save_replaced",
             "select_meta_graph",
         ),
+        "tfsmith.api.calibrating": ("Accuracy",),
+        "tfsmith.api.optimizing": ("Optimized", "Speed", "optimize"),
         "tfsmith.api.placing": ("place_if",),
         "tfsmith.api.tolerance": ("Tolerance", "tolerance_for"),
         "tfsmith.api.verifying": ("OutputCheck", "Verified", "join_verified", "verify"),

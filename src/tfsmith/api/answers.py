@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.feeding import find_input, unknown_input
+from tfsmith.api.tolerance import difference, tolerance_for
 from tfsmith.errors import UsageError
 from tfsmith.storage.sink import AtomicFile, FileSink, explained
 
@@ -18,9 +19,17 @@ if TYPE_CHECKING:
 
     from tfsmith.api.running import Runner
 
-__all__ = ["save_answers", "run_in_chunks", "batch_rows"]
+__all__ = ["save_answers", "run_in_chunks", "batch_rows", "chunk_rows", "mixed_output"]
 
 _CHUNK = 1 << 20
+_CHUNK_BYTES = 1 << 25
+"""Inputs of one chunk, at most."""
+_INNER = 1000
+"""What a model computes on the way may be so many times as large as its inputs: a BERT makes 3072 floats of an id."""
+_LEAST_ROWS = 32
+_LARGE = 8
+"""A batch of so many chunks is large."""
+_SOME = 4
 
 
 def save_answers(answers: Mapping[str, NDArray[Any]], path: str | os.PathLike[str]) -> None:
@@ -98,6 +107,40 @@ def _batched(runner: Runner, feeds: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(value, numpy.ndarray) and value.ndim and (dims is None or (len(dims) > 0 and dims[0] < 0)):
             found[name] = key
     return found
+
+
+def chunk_rows(runner: Runner, feeds: Mapping[str, Any]) -> int:
+    """How many rows of a large batch to run at a time; 0 for a batch that is not large, or is none. Reads no value."""
+    rows = batch_rows(runner, feeds)
+    if not rows:
+        return 0
+    row = max(1, sum(feeds[name].nbytes for name in _batched(runner, feeds)) // rows)
+    chunk = min(max(_LEAST_ROWS, _CHUNK_BYTES // (_INNER * row)), max(1, _CHUNK_BYTES // row))
+    return chunk if rows > _LARGE * chunk else 0
+
+
+def mixed_output(runner: Runner, feeds: Mapping[str, Any]) -> str | None:
+    """An output whose rows depend on the other rows of the batch, so that chunks would change it.
+
+    Runs four rows of the batch, and two of them without the others. None if no output shows a difference.
+    """
+    rows = batch_rows(runner, feeds) or 0
+    if rows < _SOME:
+        return None
+    some = (0, 1, rows - 2, rows - 1)
+    batched = _batched(runner, feeds)
+    four, two = (
+        runner.run(
+            {name: value[list(taken)] if name in batched else value for name, value in feeds.items()}, warn=False
+        )
+        for taken in (some, some[:2])
+    )
+    for key, values in four.items():
+        if values.ndim == 0 or len(values) != len(some):
+            return key
+        if difference(values[:2], two[key], tolerance_for(values.dtype.name, reordered=True)).reason:
+            return key
+    return None
 
 
 def run_in_chunks(

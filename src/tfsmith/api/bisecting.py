@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.pairing import Pair
 from tfsmith.api.program import ModelProgram
-from tfsmith.api.running import compile
+from tfsmith.api.stepping import Side
 from tfsmith.api.tolerance import Tolerance, difference
 from tfsmith.errors import NotFoundInModelError, TfsmithError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import CONTROL, Node, parse_input
+from tfsmith.ir.node import CONTROL, Node
 from tfsmith.passes.endpoints import output_type
-from tfsmith.records import record
+from tfsmith.records import record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["Parted", "Twins", "first_difference"]
 
-_AT_ONCE = 400
-"""So many tensors are asked for in one run: more would take much memory, fewer would compile the models too often."""
+_AT_ONCE = 200
+"""So many nodes are asked for in one run: more would take much memory, fewer would compile too often."""
+_OF_TENSORFLOW = 1000
+"""The same for TensorFlow, whose process takes seconds to start."""
 _LOOPS = frozenset({"Enter", "RefEnter"})
-_NOT_ASKED = frozenset({"Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "NoOp", "Assert", "Const"})
+_NOT_ASKED = _LOOPS | frozenset({"Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "NoOp", "Assert", "Const"})
+_MERGES = frozenset({"Merge", "RefMerge"})
+_NAME = re.compile(r"[\w./>-]+")
 _MOST_ATTR = 60
 
 
@@ -75,42 +79,136 @@ def first_difference(twins: Twins, feeds: Mapping[str, NDArray[Any]]) -> Parted 
     """Looks at the nodes that both models have, from the inputs on, and names the first whose values differ.
 
     Constants are held against each other first, for a changed weight is a difference by itself. Then the tensors of all
-    other nodes are asked for, some hundreds at a time, in an order in which a node comes behind all that it takes.
+    other nodes are asked for, some hundreds at a time, in an order in which a node comes behind all that it takes. Each
+    step starts from the values of the steps before it, so that memory is taken for the weights of one step alone.
 
     Args:
         twins: The models.
         feeds: Inputs for which they differ, by the pairs' keys.
 
     Returns:
-        The node; None if no node that both have differs: what differs is then in nodes that only one of them has.
+        The node, which may also be one that only one of the models can run. None if no node that both have differs:
+        what differs is then in nodes that only one of them has.
 
     Raises:
         NotFoundInModelError: The models have no node in common.
     """
-    model_a, model_b = twins.a.frozen.model, twins.b.frozen.model
-    order = [name for name in _order(model_a.graph) if name in model_b.graph]
-    if not order:
-        what = "the models have no node in common, so no first difference can be named"
-        raise NotFoundInModelError(what, remedy="compare models that were made of one another")
-    seen = 0
-    pending: list[str] = []
-    for name in order:
-        node, other = model_a.graph[name], model_b.graph[name]
-        if node.op == other.op == "Const":
-            seen += 1
-            found = _constants_differ(name, node, other, seen)
-            if found is not None and _is_used(model_a.graph, name):
-                earlier = _ask(twins, model_a, model_b, pending, feeds, seen)
-                return earlier or found
-        elif _can_be_asked(model_a.graph, node) and _can_be_asked(model_b.graph, other):
-            pending.append(name)
-        if len(pending) == _AT_ONCE:
-            parted = _ask(twins, model_a, model_b, pending, feeds, seen)
+    return _Search(twins, feeds).run()
+
+
+class _Search:
+    """One search: both models, and what is known of them so far."""
+
+    def __init__(self, twins: Twins, feeds: Mapping[str, NDArray[Any]]) -> None:
+        self._twins = twins
+        self._a, self._b = (
+            Side(program, engine, twins.op_libraries, _given(program, twins.inputs, side, feeds))
+            for program, side, engine in ((twins.a, "a", twins.engines[0]), (twins.b, "b", twins.engines[1]))
+        )
+        self._seen = 0
+        self._lost: set[str] = set()
+
+    def run(self) -> Parted | None:
+        """Goes through the nodes in order."""
+        a, b = self._a.graph, self._b.graph
+        order = [name for name in _order(a) if name in b]
+        if not order:
+            what = "the models have no node in common, so no first difference can be named"
+            raise NotFoundInModelError(what, remedy="compare models that were made of one another")
+        most = _OF_TENSORFLOW if "tensorflow" in self._twins.engines else _AT_ONCE
+        pending: list[str] = []
+        for name in order:
+            if a[name].op == b[name].op == "Const":
+                found = _constants_differ(name, a[name], b[name])
+                if found is not None and a.consumers(name):
+                    return self._ask(pending) or replace(found, checked=self._seen)
+                self._seen += 1
+            elif self._tensors(name) and not _reads_a_constant(a, b, name):
+                pending.append(name)
+            if len(pending) == most:
+                parted = self._ask(pending)
+                if parted is not None:
+                    return parted
+                pending = []
+        return self._ask(pending)
+
+    def _tensors(self, name: str) -> list[str]:
+        """The outputs of a node that somebody takes, or the first; none where engines cannot give them."""
+        sides = (self._a.graph, self._b.graph)
+        used = {use.output for graph in sides for use in graph.consumers(name)}
+        for graph in sides:
+            node = graph[name]
+            kinds = [output_type(graph, node, number) for number in used or {0}]
+            if node.op in _NOT_ASKED or not all(kind is not None and kind.base.itemsize for kind in kinds):
+                return []
+        return [f"{name}:{number}" for number in sorted(used or {0})]
+
+    def _ask(self, names: Sequence[str]) -> Parted | None:
+        """Runs both for these nodes, and gives the first one that differs."""
+        names = [name for name in names if not self._is_lost(name)]
+        if not names:
+            return None
+        tensors = {name: self._tensors(name) for name in names}
+        wanted = [tensor for found in tensors.values() for tensor in found]
+        answers: list[Mapping[str, NDArray[Any]]] = []
+        errors: list[tuple[str, TfsmithError]] = []
+        for side, title in ((self._a, "A"), (self._b, "B")):
+            try:
+                answers.append(side.ask(wanted))
+            except TfsmithError as error:
+                if len(names) > 1:
+                    return self._ask_apart(names, error)
+                errors.append((title, error))
+        if errors:
+            return self._failed(names[0], errors)
+        for name, found in tensors.items():
+            parted = self._compare(name, found, answers)
             if parted is not None:
                 return parted
-            seen += len(pending)
-            pending = []
-    return _ask(twins, model_a, model_b, pending, feeds, seen)
+            self._seen += 1
+        self._a.keep(answers[0], names)
+        self._b.keep(answers[1], names)
+        return None
+
+    def _ask_apart(self, names: Sequence[str], error: TfsmithError) -> Parted | None:
+        """Goes on where a step failed: with what comes before the node that the engine blames, or else in halves."""
+        blamed = set(_NAME.findall(error.what))
+        at = next((number for number, name in enumerate(names) if name in blamed), None)
+        if at is None:
+            half = len(names) // 2
+            return self._ask(names[:half]) or self._ask(names[half:])
+        return self._ask(names[:at]) or self._ask([names[at]]) or self._ask(names[at + 1 :])
+
+    def _is_lost(self, name: str) -> bool:
+        """Whether it needs what neither model can run."""
+        sources = [source.node in self._lost for source in self._a.graph.inputs_of(self._a.graph[name])]
+        if not (all(sources) if self._a.graph[name].op in _MERGES else any(sources)) or not sources:
+            return False
+        self._lost.add(name)
+        return True
+
+    def _failed(self, name: str, errors: Sequence[tuple[str, TfsmithError]]) -> Parted | None:
+        """What to say of a node that does not run by itself; nothing, if it runs in neither model."""
+        if len(errors) > 1:
+            self._lost.add(name)
+            return None
+        title, error = errors[0]
+        told = _structure(self._a.graph, self._b.graph, name)
+        reason = f"it does not run in {title}: {error.what}"
+        op = self._a.graph[name].op
+        return Parted(name, op, "; ".join([*told, reason]), None, self._seen)
+
+    def _compare(
+        self, name: str, tensors: Sequence[str], answers: Sequence[Mapping[str, NDArray[Any]]]
+    ) -> Parted | None:
+        for tensor in tensors:
+            one, other = answers[0][tensor], answers[1][tensor]
+            found = difference(one, other, self._twins.tolerance(one.dtype.name))
+            if found.reason:
+                told = _structure(self._a.graph, self._b.graph, name)
+                reason = "; ".join([*told, found.reason])
+                return Parted(name, self._a.graph[name].op, reason, found.max_abs, self._seen)
+        return None
 
 
 def _order(graph: Graph) -> Iterator[str]:
@@ -124,86 +222,46 @@ def _order(graph: Graph) -> Iterator[str]:
         yield node.name
 
 
-def _is_used(graph: Graph, name: str) -> bool:
-    return bool(graph.consumers(name))
+def _reads_a_constant(a: Graph, b: Graph, name: str) -> bool:
+    """Whether a node only hands on a constant that was compared: to ask for it would copy the weights."""
+    one, other = a[name], b[name]
+    if one.op != "Identity" or other.op != "Identity" or a.inputs_of(one)[:1] != b.inputs_of(other)[:1]:
+        return False
+    source = a.inputs_of(one)[0].node
+    return source in b and a[source].op == b[source].op == "Const"
 
 
-def _constants_differ(name: str, a: Node, b: Node, seen: int) -> Parted | None:
+def _constants_differ(name: str, a: Node, b: Node) -> Parted | None:
+    import numpy
+
     one, other = a.peek("value"), b.peek("value")
     if one is None or other is None or one.kind != "tensor" or other.kind != "tensor":
         return None
     mine, theirs = one.value, other.value
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         reason = f"the constant is {mine.dtype} {mine.shape} in A and {theirs.dtype} {theirs.shape} in B"
-        return Parted(name, a.op, reason, None, seen - 1)
-    if mine.dtype.itemsize == 0 and mine.dtype.name != "string":
+        return Parted(name, a.op, reason, None, 0)
+    if mine is theirs or (mine.dtype.itemsize == 0 and mine.dtype.name != "string"):
         return None
-    found = difference(mine.numpy(), theirs.numpy(), Tolerance(0.0, 0.0))
+    values = mine.numpy(), theirs.numpy()
+    if numpy.array_equal(*values):
+        return None
+    found = difference(*values, Tolerance(0.0, 0.0))
     if not found.reason:
         return None
-    return Parted(
-        name,
-        a.op,
-        f"the constant differs: {found.reason.replace(' by more than is usual', '')}",
-        found.max_abs,
-        seen - 1,
-    )
-
-
-def _can_be_asked(graph: Graph, node: Node) -> bool:
-    if node.op in _NOT_ASKED or node.op in _LOOPS:
-        return False
-    kind = output_type(graph, node, 0)
-    return kind is not None and bool(kind.base.itemsize)
-
-
-def _ask(
-    twins: Twins, a: Model, b: Model, names: Sequence[str], feeds: Mapping[str, NDArray[Any]], seen: int
-) -> Parted | None:
-    """Runs both for these nodes' first outputs, and gives the first one that differs."""
-    if not names:
-        return None
-    tensors = [f"{name}:0" for name in names]
-    answers = []
-    for model, program, side, engine in ((a, twins.a, "a", twins.engines[0]), (b, twins.b, "b", twins.engines[1])):
-        given = _given(program, model.graph, twins.inputs, side, feeds)
-        try:
-            with compile(model, tensors, engine=engine, op_libraries=twins.op_libraries) as runner:
-                known = {port.tensor: key for key, port in runner.inputs.items()}
-                wanted = {known[name]: value for name, value in given.items() if name in known}
-                answers.append(runner.run(wanted, warn=False))
-        except TfsmithError:
-            if len(names) == 1:  # this one cannot be run alone, as when the fault is that its inputs do not fit
-                return _structure(a.graph, b.graph, names[0], seen)
-            half = len(names) // 2
-            first = _ask(twins, a, b, names[:half], feeds, seen)
-            return first or _ask(twins, a, b, names[half:], feeds, seen + half)
-    for number, (name, tensor) in enumerate(zip(names, tensors, strict=True)):
-        one, other = answers[0][tensor], answers[1][tensor]
-        found = difference(one, other, twins.tolerance(one.dtype.name))
-        if found.reason:
-            told = _structure(a.graph, b.graph, name, 0)
-            reason = found.reason if told is None else f"{told.reason}; {found.reason}"
-            return Parted(name, a.graph[name].op, reason, found.max_abs, seen + number)
-    return None
+    reason = f"the constant differs: {found.reason.replace(' by more than is usual', '')}"
+    return Parted(name, a.op, reason, found.max_abs, 0)
 
 
 def _given(
-    program: ModelProgram, graph: Graph, pairs: Sequence[Pair], side: str, feeds: Mapping[str, NDArray[Any]]
+    program: ModelProgram, pairs: Sequence[Pair], side: str, feeds: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
-    """The feeds by the names of the frozen graph's tensors."""
-    given: dict[str, NDArray[Any]] = {}
-    for pair in pairs:
-        key = pair.a if side == "a" else pair.b
-        if key is None or pair.key not in feeds:
-            continue
-        tensor = program.inputs[key].tensor
-        if parse_input(tensor).node in graph:
-            given[tensor] = feeds[pair.key]
-    return given
+    """The feeds by the keys of one of the models."""
+    keys = {pair.key: pair.a if side == "a" else pair.b for pair in pairs}
+    return {key: feeds[name] for name, key in keys.items() if key is not None and name in feeds}
 
 
-def _structure(a: Body, b: Body, name: str, seen: int) -> Parted | None:
+def _structure(a: Body, b: Body, name: str) -> list[str]:
     """What differs between two nodes of one name, apart from values."""
     one, other = a[name], b[name]
     reasons: list[str] = []
@@ -221,7 +279,7 @@ def _structure(a: Body, b: Body, name: str, seen: int) -> Parted | None:
         left, right = one.attrs.get(key), other.attrs.get(key)
         if left is not None and right is not None and left.kind != "tensor" and left != right:
             reasons.append(f"attribute {key} is {_shown(left)} in A and {_shown(right)} in B")
-    return Parted(name, one.op, "; ".join(reasons), None, seen) if reasons else None
+    return reasons
 
 
 def _shown(attr: Attr) -> str:

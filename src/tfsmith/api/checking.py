@@ -10,7 +10,10 @@ from tfsmith import records
 from tfsmith.api.files import load_with
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import Model
+from tfsmith.ir.shape import Shape
 from tfsmith.passes.check_target import Checked, Obstacle, check_target
+from tfsmith.passes.fold_shapes import FOLDED_OPS
+from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.passes.target import Target, find_target, target_names
 
 __all__ = ["check", "targets"]
@@ -42,7 +45,27 @@ def check(
     found = find_target(target)
     model = load_with(source, None)
     checked = check_target(model, found, outputs=outputs, signature=signature)
-    return _with_recipes(model, checked, outputs, signature)
+    return _with_recipes(model, _with_folding(model, checked, outputs, signature), outputs, signature)
+
+
+def _with_folding(model: Model, checked: Checked, outputs: Sequence[str], signature: str | None) -> Checked:
+    """The obstacles, with `freeze --fold-shapes` as the remedy of ops that only compute shapes: tried in memory."""
+    left = {one.subject for one in checked.obstacles if one.kind == "op" and not one.remedy.startswith(_COMMAND)}
+    if not left & FOLDED_OPS:
+        return checked
+    shapes = [node.get("shape") for node in model.graph if node.op == "Placeholder"]
+    is_open = any(not isinstance(shape, Shape) or not shape.is_static for shape in shapes)
+    options = FreezeOptions(tuple(outputs), signature, batch_size=1 if is_open else None, fold_shapes=True)
+    try:
+        after = check_target(freeze(model, options).model, checked.target)
+    except TfsmithError:
+        return checked
+    gone = left - {one.subject for one in after.obstacles}
+    words = [f" --outputs {','.join(outputs)}"] if outputs else []
+    words += [" --batch-size 1"] if is_open else []
+    command = f"`tfsmith freeze {model.path or 'MODEL'} -o fixed.pb{''.join(words)} --fold-shapes`"
+    obstacles = [_remedied(one, command) if one.subject in gone else one for one in checked.obstacles]
+    return records.replace(checked, obstacles=tuple(obstacles))
 
 
 def _with_recipes(model: Model, checked: Checked, outputs: Sequence[str], signature: str | None) -> Checked:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["bind_feeds", "check_names", "find_input", "as_fed", "make_input", "unknown_input", "Made"]
 
 Made = Literal["random", "zeros"]
+_SHOWN = 8
 _MADE_SIZE = 16
 """The size of unknown dimensions, but the first."""
 
@@ -70,8 +71,11 @@ def check_names(inputs: Mapping[str, Port], names: Iterable[str]) -> dict[str, s
 def unknown_input(inputs: Mapping[str, Port], name: str) -> NotFoundInModelError:
     """What to raise for a name that no input has."""
     near = nearest(name, inputs)
-    told = f"the nearest is {near[0]}" if near else f"the inputs are: {', '.join(inputs) or 'none'}"
-    return NotFoundInModelError(f"the model has no input {name!r}", remedy=told)
+    told = [f"the nearest is {near[0]}"] if near else []
+    if len(inputs) > len(told):
+        more = f" and {len(inputs) - _SHOWN} more" if len(inputs) > _SHOWN else ""
+        told.append(f"the inputs are: {', '.join(list(inputs)[:_SHOWN])}{more}")
+    return NotFoundInModelError(f"the model has no input {name!r}", remedy="; ".join(told) or "it takes none")
 
 
 def as_fed(key: str, port: Port, value: Any) -> NDArray[Any]:

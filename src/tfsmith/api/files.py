@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from tfsmith import records
@@ -17,9 +18,17 @@ from tfsmith.ir.part import Part
 from tfsmith.storage.sink import explained
 from tfsmith.storage.source import real_path
 
-__all__ = ["load", "load_with", "save", "with_saver", "graph_text", "verify_checksums", "Format"]
+__all__ = ["load", "load_with", "save", "with_saver", "graph_text", "verify_checksums", "refuse_taken", "Format"]
 
 Format = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]
+_ENDINGS = MappingProxyType(
+    {
+        "graphdef": ("a GraphDef", (".meta",)),
+        "saved_model": ("the folder of a SavedModel", (".meta", ".pb", ".pbtxt")),
+    }
+)
+"""What the names of other formats end in."""
+_FORMATS = MappingProxyType({"graphdef": "pb", "saved_model": "saved_model"})
 _SET_ENDING = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 
 
@@ -89,7 +98,7 @@ def save(
         model: The model.
         path: A file, a SavedModel folder, or a checkpoint prefix, as the format wants it.
         format: "pb", "pbtxt", "meta", "saved_model" or "checkpoint"; by default what the model was opened as, and text
-            if the path ends in `.pbtxt`.
+            if the path ends in `.pbtxt`. A name that ends as another format's do is refused then.
         shards: Into how many data files to split a checkpoint that is written afresh.
         force: Whether an existing SavedModel folder may be replaced.
 
@@ -102,7 +111,32 @@ def save(
     target = _path(path)
     with explained(target):
         _refuse_own_files(model, target)
+        if format is None:
+            _refuse_other_ending(model, target)
         save_model(model, target, format=format, shards=shards, force=force)
+
+
+def refuse_taken(model: Model, path: str | os.PathLike[str], *, force: bool) -> None:
+    """Sees that a file that is about to be written replaces none, unless that is wanted; and an input never.
+
+    Raises:
+        OutputError: There is a file of this name.
+    """
+    target = _path(path)
+    with explained(target):
+        _refuse_own_files(model, target)
+        if target.is_file() and not force:
+            raise OutputError("the output exists already", path=target, remedy="choose another, or pass --force")
+
+
+def _refuse_other_ending(model: Model, target: Path) -> None:
+    """A name that says another format than the one that would be written is a mistake: saving converts nothing."""
+    kind, endings = _ENDINGS.get(model.kind, ("", ()))
+    if target.suffix not in endings:
+        return
+    remedy = f"tfsmith.convert(model, path) converts; save(..., format={_FORMATS[model.kind]!r}) keeps this name"
+    what = f"the model would be written as {kind}, but the name ends in {target.suffix}"
+    raise OutputError(what, path=target, remedy=remedy)
 
 
 def _refuse_own_files(model: Model, target: Path) -> None:

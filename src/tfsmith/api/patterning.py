@@ -16,16 +16,14 @@ from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.pattern import Pattern
 from tfsmith.ir.recipe import Recipe
-from tfsmith.passes.configure import Configured
-from tfsmith.passes.configure import configure as configure_pass
 from tfsmith.passes.training import Note
-from tfsmith.patterns.extract import extract as extract_nodes
-from tfsmith.patterns.from_pattern import Attrs, recipe_from_pattern
 from tfsmith.patterns.library import builtin_recipe, builtin_recipes
 from tfsmith.storage.sink import explained, write_atomically
 from tfsmith.storage.source import real_path
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # each verb needs only its own
+    from tfsmith.passes.configure import Configured
+    from tfsmith.patterns.from_pattern import Attrs
     from tfsmith.patterns.replace import Replaced
 
 __all__ = [
@@ -84,6 +82,8 @@ def extract(
         UsageError: An end is open: a node without inputs that is no barrier.
         NotFoundInModelError: There is no such node or function.
     """
+    from tfsmith.patterns.extract import extract as extract_nodes
+
     opened = model if isinstance(model, Model) else load(model)
     return extract_nodes(_body(opened, function), seeds, barriers, barrier_ops, constants=constants)
 
@@ -176,6 +176,8 @@ def make_recipe(
     Raises:
         TfsmithError: The pattern is not sound, or the node does not fit it.
     """
+    from tfsmith.patterns.from_pattern import recipe_from_pattern
+
     found = pattern if isinstance(pattern, Pattern) else load_pattern(pattern)
     target = node if isinstance(node, Node) else load_node(node)
     return recipe_from_pattern(found, target, attrs=attrs, ignore=ignore, also=also, values=values)
@@ -203,13 +205,16 @@ def load_recipe(
         UsageError: There is no such recipe, or it is not sound.
     """
     from tfsmith.formats.recipe import is_toml, read_recipe
-    from tfsmith.formats.recipe_toml import read_recipe_toml
 
     path = _path(source)
     if isinstance(source, str) and not path.exists() and not path.suffix and path.name == source:
         path = builtin_recipe(source)
     if path.suffix == ".toml" or is_toml(path):
+        from tfsmith.formats.recipe_toml import read_recipe_toml
+
         return read_recipe_toml(path)
+    from tfsmith.patterns.from_pattern import recipe_from_pattern
+
     pattern, node = read_recipe(path)
     made = recipe_from_pattern(pattern, node, attrs=attrs, ignore=ignore, also=also, values=values)
     return records.replace(made, name=path.stem)
@@ -349,6 +354,8 @@ def configure(
     Raises:
         UsageError: The op has no such attribute, or the value is of another kind.
     """
+    from tfsmith.passes.configure import configure as configure_pass
+
     opened = model if isinstance(model, Model) else load(model)
     return configure_pass(opened, settings, ops=ops, nodes=nodes)
 

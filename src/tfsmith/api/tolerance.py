@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.records import record
+from tfsmith.records import record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -38,6 +38,8 @@ _OF_DTYPE = MappingProxyType(
 )
 _REORDERED = 50.0
 """Where sums are computed in another order, by another engine or after other optimizations, there is more room."""
+_BLOCK = 1 << 20
+"""So many values are compared at a time."""
 
 
 def tolerance_for(dtype: str, *, reordered: bool) -> Tolerance:
@@ -75,14 +77,27 @@ def difference(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> Differ
     if a.dtype.kind == "O" or b.dtype.kind == "O" or a.dtype.kind == "b" or b.dtype.kind == "b":
         count = int(numpy.count_nonzero(a != b))
         return Difference(float(bool(count)), float(bool(count)), f"{count} of {a.size} values differ" if count else "")
+    worst = Difference(0.0, 0.0)
+    bad = strange = 0
+    one, other = a.reshape(-1), b.reshape(-1)
+    for start in range(0, a.size, _BLOCK):  # what is made on the way is several times as large
+        found = _of_block(one[start : start + _BLOCK], other[start : start + _BLOCK], tolerance)
+        bad, strange = bad + found[2], strange + found[3]
+        worst = Difference(max(worst.max_abs, found[0]), max(worst.max_rel, found[1]))
+    if strange:
+        reason = f"{strange} of {a.size} values are no numbers in one of them only"
+        return Difference(float("inf"), float("inf"), reason)
+    return replace(worst, reason=f"{bad} of {a.size} values differ by more than is usual" if bad else "")
+
+
+def _of_block(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> tuple[float, float, int, int]:
+    """The largest differences, how many values are too far apart, and how many are numbers in one of them only."""
+    import numpy
+
     wide = numpy.complex128 if "c" in (a.dtype.kind, b.dtype.kind) else numpy.float64
     is_whole = a.dtype.kind in "iu" and b.dtype.kind in "iu"
     one, other = (a, b) if is_whole else (a.astype(wide), b.astype(wide))
-    if not a.size:
-        return Difference(0.0, 0.0)
-    if not is_whole and not numpy.array_equal(numpy.isfinite(one), numpy.isfinite(other)):
-        count = int(numpy.count_nonzero(numpy.isfinite(one) != numpy.isfinite(other)))
-        return Difference(float("inf"), float("inf"), f"{count} of {a.size} values are no numbers in one of them only")
+    strange = 0 if is_whole else int(numpy.count_nonzero(numpy.isfinite(one) != numpy.isfinite(other)))
     same = _same(one, other)
     with numpy.errstate(all="ignore"):
         apart = numpy.where(same, 0.0, numpy.abs(one.astype(wide) - other.astype(wide)))
@@ -90,8 +105,7 @@ def difference(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> Differ
         relative = numpy.where(same, 0.0, apart / numpy.maximum(size, numpy.finfo(numpy.float64).tiny))
         is_near = (apart <= tolerance.absolute + tolerance.relative * size) & numpy.isfinite(apart)
     bad = int(numpy.count_nonzero(~is_near))
-    reason = f"{bad} of {a.size} values differ by more than is usual" if bad else ""
-    return Difference(float(apart.max()), float(numpy.nan_to_num(relative, nan=numpy.inf).max()), reason)
+    return float(apart.max()), float(numpy.nan_to_num(relative, nan=numpy.inf).max()), bad, strange
 
 
 def _same(one: NDArray[Any], other: NDArray[Any]) -> Any:

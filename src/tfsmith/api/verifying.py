@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.bisecting import Parted, Twins, first_difference
 from tfsmith.api.files import load
 from tfsmith.api.pairing import Pair, Sampler, pair_inputs, pair_outputs
 from tfsmith.api.program import ModelProgram, make_program
-from tfsmith.api.running import AUTO, Runner, compile, has_tensor, not_a_number
+from tfsmith.api.running import AUTO, compile, has_tensor, not_a_number
 from tfsmith.api.tolerance import Difference, Tolerance, difference, tolerance_for
-from tfsmith.errors import UsageError
+from tfsmith.engines.protocol import Port
+from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.model import Model
 from tfsmith.records import record, replace
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["OutputCheck", "Verified", "join_verified", "verify"]
 
 _BATCHES = (1, 3)
+_SILENT = "B does not run"
+_NOWHERE = "no node that both have, and that could be run by itself, differs: look at those that only one of them has"
 
 
 @record
@@ -123,7 +126,8 @@ def verify(
         atol: The absolute tolerance.
         engine: "auto", "openvino" or "tensorflow", or one for each model.
         op_libraries: Shared libraries with custom ops, for TensorFlow.
-        bisect: Whether to look for the first node at which they part, even where no output shows it.
+        bisect: Whether to look for the first node at which they part, even where no output shows it; where B does not
+            run at all, for the first at which it fails.
 
     Raises:
         TfsmithError: They cannot be compared: no output in common, no shape that fits both, no engine.
@@ -139,21 +143,89 @@ def verify(
     paired = pair_inputs(first, second)
     compared = _outputs(first, second, outputs)
     sampler = Sampler(first, second, paired)
-    with (
-        compile(models[0], wanted[0], signature=keys[0], engine=engines[0], op_libraries=op_libraries) as run_a,
-        compile(models[1], wanted[1], signature=keys[1], engine=engines[1], op_libraries=op_libraries) as run_b,
-    ):
-        sizes = sampler.batches(batches) if inputs is None else ()
-        fed = list(_feeds(sampler, sizes, samples, seed)) if inputs is None else [_given(sampler, inputs)]
-        reordered = run_a.engine != run_b.engine or "tensorflow" in (run_a.engine, run_b.engine)
-        rule = _Rule(rtol, atol, reordered)
-        checks, odd = _compare(run_a, run_b, paired, compared, fed, rule)
-        ran = (f"{run_a.engine} {run_a.version}", f"{run_b.engine} {run_b.version}")
-    found = Verified(tuple(checks), ran, len(fed), sizes, (*_left_out(paired, compared), *odd))
+    sizes = sampler.batches(batches) if inputs is None else ()
+    fed = list(_feeds(sampler, sizes, samples, seed)) if inputs is None else [_given(sampler, inputs)]
+    one = _answers(models[0], wanted[0], keys[0], engines[0], op_libraries, _fed_to(paired, "a", fed))
+    try:  # one after the other, so that only one of them takes memory
+        other = _answers(models[1], wanted[1], keys[1], engines[1], op_libraries, _fed_to(paired, "b", fed))
+    except TfsmithError as error:
+        failure: TfsmithError | None = error
+        other = replace(one, engine=one.engine if engines[1] == AUTO else engines[1], version="")
+        if not bisect:
+            raise
+    else:
+        failure = None
+    rule = _Rule(rtol, atol, reordered=one.engine != other.engine or "tensorflow" in (one.engine, other.engine))
+    twins = Twins(first, second, paired, rule.tolerance, (one.engine, other.engine), tuple(op_libraries))
+    ran = (f"{one.engine} {one.version}", f"{other.engine} {other.version}".rstrip())
+    left_out = tuple(_left_out(paired, compared))
+    if failure is not None:
+        where = _where_it_fails(twins, fed[0], failure)
+        failed = _failed_outputs(one, compared, rule)
+        return Verified(failed, ran, len(fed), sizes, (*left_out, f"{_SILENT}: {failure.what}"), where)
+    checks, odd = _compare(one, other, compared, rule)
+    found = Verified(tuple(checks), ran, len(fed), sizes, (*left_out, *odd))
     if not bisect:
         return found
-    parted = first_difference(Twins(first, second, paired, rule.tolerance, engines, tuple(op_libraries)), fed[0])
+    parted = first_difference(twins, fed[0])
+    if parted is None and not found.is_same:
+        found = replace(found, notes=(*found.notes, _NOWHERE))
     return replace(found, parted=parted)
+
+
+@record
+class _Answers:
+    """What one model answers, one run after the other."""
+
+    engine: str
+    version: str
+    outputs: Mapping[str, Port]
+    runs: tuple[Mapping[str, NDArray[Any]], ...]
+
+
+def _fed_to(pairs: Sequence[Pair], side: str, fed: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What is fed to one of the models, by its own keys."""
+    keys = {pair.key: pair.a if side == "a" else pair.b for pair in pairs}
+    for feeds in fed:
+        yield {key: feeds[name] for name, key in keys.items() if key is not None and name in feeds}
+
+
+def _answers(
+    model: Model,
+    fetches: Sequence[str] | None,
+    signature: str | None,
+    engine: str,
+    op_libraries: Sequence[str | os.PathLike[str]],
+    fed: Iterable[Mapping[str, Any]],
+) -> _Answers:
+    with compile(model, fetches, signature=signature, engine=engine, op_libraries=op_libraries) as runner:
+        runs = tuple(runner.run(feeds, warn=False) for feeds in fed)
+        return _Answers(runner.engine, runner.version, runner.outputs, runs)
+
+
+def _where_it_fails(twins: Twins, feeds: Mapping[str, NDArray[Any]], failure: TfsmithError) -> Parted:
+    """The first node at which B fails.
+
+    Raises:
+        TfsmithError: The failure itself, where no node can be named for it.
+    """
+    try:
+        parted = first_difference(twins, feeds)
+    except TfsmithError:
+        parted = None
+    if parted is None:
+        raise failure
+    return parted
+
+
+def _failed_outputs(one: _Answers, outputs: Sequence[Pair], rule: _Rule) -> tuple[OutputCheck, ...]:
+    """The outputs that B should have given."""
+    worst = float("inf")
+    return tuple(
+        OutputCheck(pair.key, one.outputs[pair.a].tensor, pair.b, dtype, worst, worst, rule.tolerance(dtype), _SILENT)
+        for pair in outputs
+        if pair.a and pair.b and (dtype := one.runs[0][pair.a].dtype.name)
+    )
 
 
 def _named_by_the_other(a: Model, b: Model, keys: tuple[str | None, str | None]) -> dict[str, str] | None:
@@ -218,24 +290,17 @@ def _given(sampler: Sampler, inputs: Mapping[str, Any]) -> dict[str, NDArray[Any
 
 
 def _compare(
-    run_a: Runner,
-    run_b: Runner,
-    inputs: Sequence[Pair],
-    outputs: Sequence[Pair],
-    fed: Sequence[Mapping[str, NDArray[Any]]],
-    rule: _Rule,
+    one: _Answers, other: _Answers, outputs: Sequence[Pair], rule: _Rule
 ) -> tuple[list[OutputCheck], list[str]]:
-    """Runs both on everything; the worst difference of each output, and what is strange."""
+    """The worst difference of each output over all runs, and what is strange."""
     worst: dict[Pair, tuple[str, Difference]] = {}
     odd: dict[str, None] = {}
     pairs = [pair for pair in outputs if pair.a and pair.b]
-    for feeds in fed:
-        one = run_a.run({pair.a: feeds[pair.key] for pair in inputs if pair.a and pair.key in feeds}, warn=False)
-        other = run_b.run({pair.b: feeds[pair.key] for pair in inputs if pair.b and pair.key in feeds}, warn=False)
-        odd.update({f"A: {note}": None for note in not_a_number(one)})
-        odd.update({f"B: {note}": None for note in not_a_number(other)})
+    for run_a, run_b in zip(one.runs, other.runs, strict=True):
+        odd.update({f"A: {note}": None for note in not_a_number(run_a)})
+        odd.update({f"B: {note}": None for note in not_a_number(run_b)})
         for pair in pairs:
-            mine, theirs = one[pair.a or ""], other[pair.b or ""]
+            mine, theirs = run_a[pair.a or ""], run_b[pair.b or ""]
             found = difference(mine, theirs, rule.tolerance(mine.dtype.name))
             before = worst.get(pair)
             if before is None or (bool(found.reason), found.max_abs) > (bool(before[1].reason), before[1].max_abs):
@@ -243,8 +308,8 @@ def _compare(
     checks = [
         OutputCheck(
             pair.key,
-            run_a.outputs[pair.a or ""].tensor,
-            run_b.outputs[pair.b or ""].tensor,
+            one.outputs[pair.a or ""].tensor,
+            other.outputs[pair.b or ""].tensor,
             dtype,
             found.max_abs,
             found.max_rel,

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, complain, emit, plural, warn
+from tfsmith.cli.common import DONE, complain, emit, plural, refuse_existing, warn
 from tfsmith.cli.models import add_model_arguments, open_model
 
 __all__ = ["add_arguments", "work"]
@@ -45,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="WARN",
         help="how much to say on the way (DEBUG: every node)",
     )
+    parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument("--json", action="store_true", help="say what was found as JSON")
 
 
@@ -61,6 +62,7 @@ def work(arguments: argparse.Namespace) -> int:
         function=arguments.function,
         constants=arguments.constants,
     )
+    refuse_existing(arguments.output, force=arguments.force)
     api.save_pattern(pattern, arguments.output, model=model)
     if arguments.log == "DEBUG":
         for node in pattern.nodes:

@@ -36,10 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--input-shape", metavar="NAME=1,128", action="append", default=[], help="fix a placeholder's shape"
     )
     parser.add_argument(
+        "--fold-shapes", action="store_true", help="make constants of what follows from fixed shapes of inputs"
+    )
+    parser.add_argument(
         "--as", dest="format", choices=("pb", "pbtxt", "saved_model"), help="what to write (pb by default)"
     )
     add_verify_arguments(parser)
-    parser.add_argument("--force", action="store_true", help="replace an existing SavedModel folder")
+    parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
 
 
@@ -57,8 +60,10 @@ def work(arguments: argparse.Namespace) -> int:
         batch_size=arguments.batch_size,
         input_shapes=dict(input_shape(text) for text in arguments.input_shape),
         keep_init=arguments.format == "saved_model",
+        fold_shapes=arguments.fold_shapes,
     )
     frozen = api.freeze_report(model, options)
+    api.refuse_taken(frozen.model, arguments.output, force=arguments.force)
     written = [frozen]
 
     def write(path: Path) -> None:
@@ -68,7 +73,7 @@ def work(arguments: argparse.Namespace) -> int:
         names = (arguments.signature, None)
         return check_outputs(arguments, model, api.load(path), frozen.outputs, names)
 
-    code = write_verified(arguments, model, arguments.output, write, prove, force=arguments.force, overwrite=True)
+    code = write_verified(arguments, model, arguments.output, write, prove, force=arguments.force)
     if code == DONE:
         _tell(arguments, written[-1])
     return code

@@ -27,6 +27,7 @@ VERBS = MappingProxyType(
         "recipe": "makes, checks and lists recipes: what to find in a graph, and what to put in its place",
         "replace": "finds what a recipe describes, and puts the recipe's nodes in its place",
         "configure": "sets attributes of nodes, in place or in a copy",
+        "optimize": "makes a BERT faster: its encoder becomes one optimized op, proven and timed",
         "verify": "whether two models answer the same, and where they part",
         "demo": "the whole story on a small BERT made on the spot",
     }

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit, plural, printable
+from tfsmith.cli.common import DONE, emit, plural, printable, refuse_existing
 from tfsmith.cli.models import add_model_arguments, open_model
 from tfsmith.errors import UsageError
 
@@ -24,6 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-b", "--barriers", metavar="A,B", default="", help="nodes that are outside of any block")
     parser.add_argument("--op", metavar="OP", default="Fused", help="the op of the new node (Fused)")
     parser.add_argument("--name", metavar="NAME", help="the recipe's name (as the file is called)")
+    parser.add_argument("--force", action="store_true", help="replace what is there")
 
 
 def work(arguments: argparse.Namespace) -> int:
@@ -43,6 +44,7 @@ def work(arguments: argparse.Namespace) -> int:
     if target is None:
         emit(api.draft_text(drafted))
         return DONE
+    refuse_existing(target, force=arguments.force)
     api.save_draft(drafted, target, model=model)
     weights = plural(sum(one.kind == "weight" for one in drafted.inputs), "weight")
     blocks = f"{drafted.units} blocks of {plural(drafted.nodes, 'node')} and {weights}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, NO, emit, printable
+from tfsmith.cli.common import DONE, NO, emit, printable, refuse_existing
 from tfsmith.cli.models import add_match_arguments, load_recipe
 
 __all__ = ["add_arguments", "work"]
@@ -19,6 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tag-set", metavar="T", help="which meta graph of a SavedModel, as tags joined by commas")
     parser.add_argument("--variant", metavar="NAME", help="draw this variant of the recipe")
     add_match_arguments(parser)
+    parser.add_argument("--force", action="store_true", help="replace what is there")
 
 
 def work(arguments: argparse.Namespace) -> int:
@@ -26,6 +27,7 @@ def work(arguments: argparse.Namespace) -> int:
     recipe = load_recipe(arguments)
     tags = None if arguments.tag_set is None else [tag for tag in arguments.tag_set.split(",") if tag]
     model = None if arguments.model is None else api.load(arguments.model, tags=tags)
+    refuse_existing(arguments.output, force=arguments.force)
     matches = api.draw_recipe(recipe, arguments.output, model=model, variant=arguments.variant)
     emit(printable(f"Drew recipe {recipe.name} into {arguments.output}") + "\n")
     if model is None:

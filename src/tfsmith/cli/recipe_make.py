@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit, plural
+from tfsmith.cli.common import DONE, emit, plural, refuse_existing
 from tfsmith.cli.models import add_match_arguments
 
 __all__ = ["add_arguments", "work"]
@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", metavar="NODE", help="the new node: a NodeDef, as text or binary")
     parser.add_argument("recipe", metavar="RECIPE", help="the .pb, .pbtxt or .toml to write")
     add_match_arguments(parser)
+    parser.add_argument("--force", action="store_true", help="replace what is there")
 
 
 def work(arguments: argparse.Namespace) -> int:
@@ -30,6 +31,7 @@ def work(arguments: argparse.Namespace) -> int:
         also=arguments.match_attr,
         values=not arguments.no_values,
     )
+    refuse_existing(arguments.recipe, force=arguments.force)
     api.save_recipe(recipe, arguments.recipe)
     query, target = recipe.variants[0].query, recipe.variants[0].targets[0]
     found = plural(len(query.nodes), "node")

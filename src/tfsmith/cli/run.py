@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, complain, emit, warn
+from tfsmith.cli.common import DONE, complain, emit, refuse_existing, warn
 from tfsmith.cli.render import Section, print_sections
 from tfsmith.cli.run_values import InputReader
 from tfsmith.errors import OutputError, UsageError
 from tfsmith.ir.model import Model
+from tfsmith.storage.sink import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,9 +30,6 @@ _SHOWN = 6
 """Values of an output in the table."""
 _MOST_JSON = 10_000
 """Values of an output in JSON; larger ones go to a file (`-o`)."""
-_LARGE = 1 << 28
-"""Bytes of inputs from which a batch is run in chunks by itself."""
-_CHUNK_BYTES = 1 << 25
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, metavar="N", default=0, help="of random inputs")
     parser.add_argument("--chunk", type=int, metavar="N", help="run so many rows of a batch at a time (0: never)")
     parser.add_argument("-o", "--output", metavar="OUT.npz", help="store the answers")
+    parser.add_argument("--force", action="store_true", help="with -o: replace what is there")
     parser.add_argument("--json", action="store_true", help="tell the answers as JSON")
 
 
@@ -78,10 +77,12 @@ def work(arguments: argparse.Namespace) -> int:
     reader = InputReader(inputs, seed=arguments.seed, batch=arguments.batch)
     feeds = reader.read(arguments.input)
     _refuse_inputs(arguments.output, [Path(arguments.model), *reader.files])
+    if arguments.output is not None:
+        refuse_existing(arguments.output, force=arguments.force)
     inputs, inner = _inputs(model, arguments, fetches, feeds)
     api.check_names(inputs, feeds)
     with (
-        tempfile.TemporaryDirectory(prefix="tfsmith-") as folder,
+        _folder(arguments.output) as folder,
         api.compile(
             model,
             fetches or None,
@@ -112,6 +113,13 @@ def _inputs(
     if inner:
         known, _ = api.interface(model, fetches or None, signature=arguments.signature, inputs=inner)
     return known, inner
+
+
+def _folder(output: str | None) -> tempfile.TemporaryDirectory[str]:
+    """Where answers are gathered: beside the output, for the folder of temporary files may be in memory."""
+    beside = None if output is None or not Path(output).parent.is_dir() else Path(output).parent
+    with explained(beside or Path(tempfile.gettempdir())):
+        return tempfile.TemporaryDirectory(prefix=".tfsmith-", dir=beside)
 
 
 def _check(arguments: argparse.Namespace) -> None:
@@ -151,17 +159,18 @@ def _answer(
 
 
 def _chunk(arguments: argparse.Namespace, runner: api.Runner, feeds: Mapping[str, Any]) -> int:
-    """How many rows at a time; 0 for all at once."""
-    if arguments.chunk is not None:
-        return int(arguments.chunk)
-    size = sum(getattr(value, "nbytes", 0) for value in feeds.values())
-    if size < _LARGE or arguments.repeat is not None:
+    """How many rows at a time; 0 for all at once. By itself only where that does not change the answers."""
+    if arguments.repeat is not None:
         return 0
-    rows = api.batch_rows(runner, feeds)
-    if not rows:
+    chunk = api.chunk_rows(runner, feeds) if arguments.chunk is None else int(arguments.chunk)
+    mixed = api.mixed_output(runner, feeds) if chunk else None
+    if mixed is not None and arguments.chunk is None:
+        complain(f"the batch is large, but runs in one: rows of output {mixed!r} depend on each other (--chunk N)")
         return 0
-    chunk = max(1, _CHUNK_BYTES * rows // size)
-    complain(f"the inputs are large: run in chunks of {chunk} rows (--chunk)")
+    if mixed is not None:
+        warn([f"rows of output {mixed!r} depend on the other rows of their batch, so chunks change it"])
+    elif chunk and arguments.chunk is None:
+        complain(f"the batch is large: it runs in chunks of {chunk} rows (--chunk)")
     return chunk
 
 

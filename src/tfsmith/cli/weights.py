@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, NO, emit, human_bytes, human_count, printable
+from tfsmith.cli.common import DONE, NO, emit, human_bytes, human_count, printable, refuse_existing
 from tfsmith.cli.render import print_sections
 from tfsmith.cli.weights_text import comparison_sections, table_sections
 from tfsmith.errors import UsageError
@@ -64,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--tolerance", type=float, default=0.0, metavar="T", help="how far values may differ (0 by default)"
     )
+    parser.add_argument("--force", action="store_true", help="with -o: replace what is there")
     parser.add_argument("--json", action="store_true", help="the same as JSON")
 
 
@@ -126,6 +127,8 @@ def _mapped(arguments: argparse.Namespace, weights: api.Weights) -> api.Weights:
 def _write(arguments: argparse.Namespace, weights: api.Weights) -> int:
     size = None if arguments.max_shard_size is None else _bytes(arguments.max_shard_size)
     metadata = dict(_pair(text) for text in arguments.metadata)
+    for ending in ("", ".index", ".index.json"):  # a file, a checkpoint, several files of safetensors
+        refuse_existing(f"{arguments.output}{ending}", force=arguments.force)
     files = api.save_weights(weights, arguments.output, metadata=metadata, max_shard_bytes=size)
     total = sum(tensor.nbytes for tensor in weights.values())
     if arguments.json:

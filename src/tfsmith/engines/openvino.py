@@ -103,6 +103,8 @@ class OpenVinoProgram:
 
     def close(self) -> None:
         """Lets go of the compiled models and of the weights."""
+        for request in self._ready.values():
+            request.close()
         self._ready.clear()
 
     def __enter__(self) -> OpenVinoProgram:
@@ -174,6 +176,8 @@ class _Request:
         self._handover = converted.handover  # its memory is the model's
         try:
             self._compiled = core.compile_model(converted.model, "CPU", dict(settings))
+            # A call of the compiled model makes one too, but they would keep each other alive for ever.
+            self._request = self._compiled.create_infer_request()
         except Exception as error:
             what = f"OpenVINO cannot compile it: {one_line(str(error))}"
             raise LackError("openvino", [Lack("the CPU plugin", (), what)], path=self._path, remedy=_OTHER) from error
@@ -184,7 +188,7 @@ class _Request:
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         try:
-            results = self._compiled(
+            results = self._request.infer(
                 {port: _given(feeds[key], port) for key, port in self._inputs.items()}, share_inputs=True
             )
         except Exception as error:
@@ -194,6 +198,11 @@ class _Request:
             raise EngineError(what, path=self._path, remedy=remedy) from error
         kinds = [output.element_type.get_type_name() for output in self._compiled.outputs]
         return {key: _taken(results[index], port, kinds[index]) for index, (key, port) in enumerate(self._outputs)}
+
+    def close(self) -> None:
+        """Lets go of it all, in the order of who needs whom."""
+        del self._request, self._inputs, self._compiled
+        self._handover.close()
 
 
 def _given(values: NDArray[Any], port: Any) -> Any:

@@ -48,6 +48,10 @@ class Handover:
         self._kept: list[Any] = []
         self.error: TfsmithError | None = None
 
+    def close(self) -> None:
+        """Lets go of the memory, once the converted model is gone. Python would find the circle only at some time."""
+        self._kept.clear()
+
     def iterator(self) -> Any:
         """A new iterator over the whole graph, for `FrontEnd.load`."""
         decoder, iterator = _classes()

@@ -14,7 +14,7 @@ from tfsmith.errors import TruncatedFileError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["main", "serve"]
+__all__ = ["explain", "main", "serve"]
 
 _MOST_TEXT = 600
 _NODE = re.compile(r"\{\{node ([^}]*)\}\}")
@@ -46,7 +46,7 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
             else:
                 write_frame(answers, {}, session.run(say["fetches"], arrays))
         except Exception as error:  # whatever TensorFlow raises is the parent's to tell
-            write_frame(answers, _told(error))
+            write_frame(answers, explain(error))
 
 
 class _Session:
@@ -106,7 +106,7 @@ def _plain(value: Any) -> NDArray[Any]:
     return array
 
 
-def _told(error: Exception) -> dict[str, Any]:
+def explain(error: Exception) -> dict[str, Any]:
     """An error as one line, and what to do where that is known."""
     text = str(getattr(error, "message", None) or error)
     lines = [line.strip() for line in text.splitlines()]

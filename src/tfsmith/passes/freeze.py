@@ -22,6 +22,7 @@ from tfsmith.ir.signature import Signature, TensorInfo
 from tfsmith.ir.tensor import Tensor
 from tfsmith.passes.convert import convert_variables
 from tfsmith.passes.endpoints import output_type
+from tfsmith.passes.fold_shapes import fold_shapes
 from tfsmith.passes.inline import CALL_OPS, inline_calls
 from tfsmith.passes.interface import INIT_COLLECTIONS, choose_outputs, choose_signature, init_nodes
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
@@ -58,6 +59,7 @@ class FreezeOptions:
         inline: Whether to inline functions; by default for models that TensorFlow 2 saved.
         initializers: Nodes that initialise variables; their constants count where the checkpoint has no value.
         keep_init: Whether to keep what fills the tables, as a SavedModel needs it.
+        fold_shapes: Whether what follows from fixed shapes of inputs becomes constants.
     """
 
     outputs: tuple[str, ...] = ()
@@ -71,6 +73,7 @@ class FreezeOptions:
     inline: bool | None = None
     initializers: tuple[str, ...] = ()
     keep_init: bool = False
+    fold_shapes: bool = False
 
 
 @record
@@ -119,6 +122,10 @@ def freeze(model: Model, options: FreezeOptions) -> Frozen:
         shapes = {} if options.batch_size is None else batch_shapes(graph, options.batch_size)
         graph, baked = set_input_shapes(graph, {**shapes, **options.input_shapes})
         notes += baked
+    if options.fold_shapes:
+        folded = fold_shapes(graph)
+        graph = prune(folded, [*(endpoint.node for endpoint in outputs.values()), *kept], keep_colocated=False)
+        graph = clean_colocation(graph)
     if conversion.dropped:
         remedy = "the value in the checkpoint is used; if that is wrong, export the inference graph"
         notes.append(Note("assignments to variables were dropped", tuple(conversion.dropped), remedy))

@@ -13,7 +13,7 @@ from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_RANK
 from tfsmith.passes.training import Note
 
-__all__ = ["set_input_shapes", "batch_shapes"]
+__all__ = ["set_input_shapes", "batch_shapes", "is_refined"]
 
 _PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 _SHAPE_INPUT = {"Reshape": 1, "Fill": 0, "BroadcastTo": 1, "Tile": 1, "RandomUniform": 0, "Slice": 2}
@@ -66,6 +66,21 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
             changes[node.name] = node.replace(attrs={"_output_shapes": None})
     changed = graph.map_nodes(changes)
     return changed, _baked_in(changed, baked)
+
+
+def is_refined(before: Graph, after: Graph) -> bool:
+    """Whether placeholders only got sizes that were open before, so that all that was known of shapes still holds."""
+    if before is after:
+        return True
+    for node in before:
+        if node.op not in _PLACEHOLDERS or node.name not in after:
+            continue
+        old, new = node.get("shape", UNKNOWN), after[node.name].get("shape", UNKNOWN)
+        if not isinstance(old, Shape) or not isinstance(new, Shape) or old.dims is None:
+            continue
+        if new.dims is None or any(one not in (-1, other) for one, other in zip(old.dims, new.dims, strict=False)):
+            return False
+    return True
 
 
 def _placeholder(graph: Graph, name: str) -> Node:

@@ -8,9 +8,13 @@ from tfsmith.errors import UsageError
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
+from tfsmith.ir.node import parse_input
+from tfsmith.ir.shape import UNKNOWN
 from tfsmith.ir.signature import PREDICT, SERVING_DEFAULT, Signature, TensorInfo
 from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs, output_shape, output_type
 from tfsmith.passes.interface import INIT_SIGNATURE, check_tensor
+from tfsmith.passes.set_shape import is_refined
+from tfsmith.records import replace
 
 __all__ = ["Interface", "make_signatures"]
 
@@ -45,7 +49,7 @@ def make_signatures(
         }
     there = {key: found for key, found in model.signatures.items() if key != INIT_SIGNATURE}
     if there:
-        return there
+        return {key: _shaped(found, model, graph) for key, found in there.items()}
     inputs, outputs = collected(model, "inputs"), collected(model, "outputs")
     if not outputs and guess:
         inputs, outputs = guess_inputs(graph), guess_outputs(graph)
@@ -54,6 +58,21 @@ def make_signatures(
     reached = graph.ancestors(_node(candidate) for candidate in outputs)
     taken = [candidate for candidate in inputs if _node(candidate) in reached]
     return {SERVING_DEFAULT: Signature(_named(model, graph, taken), _named(model, graph, outputs), method_name)}
+
+
+def _shaped(signature: Signature, model: Model, graph: Graph) -> Signature:
+    """The signature with the shapes that inputs have now. Those of outputs stay, as far as they must still hold."""
+    if graph is model.graph:
+        return signature
+    inputs: dict[str, TensorInfo] = {}
+    for key, info in signature.inputs.items():
+        node = graph.by_name.get(parse_input(info.name).node) if info.encoding == "dense" else None
+        shape = UNKNOWN if node is None else output_shape(node)
+        inputs[key] = info if shape.dims is None else replace(info, shape=shape)
+    outputs = dict(signature.outputs)
+    if not is_refined(model.graph, graph):
+        outputs = {key: replace(info, shape=UNKNOWN) for key, info in outputs.items()}
+    return replace(signature, inputs=inputs, outputs=outputs)
 
 
 def _unclear(model: Model, likely: Sequence[Candidate]) -> UsageError:
@@ -89,4 +108,7 @@ def _info(model: Model, graph: Graph, name: str) -> TensorInfo:
         raise UsageError(what, path=model.path, remedy="`tfsmith show --outputs` lists likely tensors")
     kind = output_type(graph, node, endpoint.output)
     base = dtype_named("invalid") if kind is None else kind.base
-    return TensorInfo(str(endpoint), base, output_shape(node, endpoint.output))
+    shape = output_shape(node, endpoint.output)
+    if shape.dims is None and node.name in model.graph and is_refined(model.graph, graph):
+        shape = output_shape(model.graph[node.name], endpoint.output)  # new shapes of inputs took it away
+    return TensorInfo(str(endpoint), base, shape)
