@@ -1,9 +1,10 @@
-"""`optimize --calibrate`: ranges are found by running data, lie beside the model, and are what it reads."""
+"""`optimize --calibrate`: ranges are found by running data, and the node has them."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,11 +28,12 @@ def library(request: pytest.FixtureRequest) -> Path:
     return bert_library(request.config)
 
 
-def ranges_path(model: tfsmith.Model) -> str:
+def ranges_of(model: tfsmith.Model) -> Any:
     ((_, node),) = bert_nodes(model)
     assert str(node.get("QuantizableDataType")) == "qint8"
     assert node.get("CalibrateQuantFactors") in (None, False)
-    return str(node.get("QuantizationFactorsPath").decode())
+    assert not node.get("QuantizationFactorsPath")
+    return np.array(node.get("QuantizationFactors")).reshape(2, 8)
 
 
 def test_a_frozen_graph(library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -51,21 +53,20 @@ def test_a_frozen_graph(library: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert output["same_argmax"] > 0.9
     assert facts["speedup"] > 0
 
-    ranges = tmp_path / "out.bert_ranges.txt"
-    assert calibration["ranges"] == [str(ranges)]
-    assert ranges_path(tfsmith.load(out)) == str(ranges)
-    assert np.loadtxt(ranges).shape == (2, 8)
+    ranges = ranges_of(tfsmith.load(out))
+    assert (ranges[:, ::2] <= 0).all()
+    assert (ranges[:, 1::2] >= 0).all()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data.npz", "frozen.pb", "out.pb"]
     answers = graph_answers(out, library, data, "loss/output:0")
     wanted = made.reference(made.example_inputs(1, 40))["probabilities"]
     assert np.abs(answers - wanted).max() == pytest.approx(output["max_abs_diff"], abs=1e-6)
 
-    # Moved without its ranges, it says what is missing; without a path it needs none
-    ranges.rename(tmp_path / "elsewhere.txt")
-    with pytest.raises(Exception, match=r"out\.bert_ranges\.txt' cannot be opened"):
-        graph_answers(out, library, data, "loss/output:0")
-    assert main(["configure", str(out), "--op", "Bert", "--set", "QuantizationFactorsPath="]) == 0
-    answers = graph_answers(out, library, data, "loss/output:0")
-    np.testing.assert_allclose(answers, wanted, rtol=0, atol=0.01)
+    # The ranges are what it goes by: others give other answers, and without any each row is rounded to its own.
+    narrow = ",".join(str(number / 10) for number in ranges.reshape(-1))
+    assert main(["configure", str(out), "--op", "Bert", "--set", f"QuantizationFactors:list(float)={narrow}"]) == 0
+    assert np.abs(graph_answers(out, library, data, "loss/output:0") - answers).max() > 1e-4
+    assert main(["configure", str(out), "--op", "Bert", "--set", "QuantizationFactors:list(float)="]) == 0
+    np.testing.assert_allclose(graph_answers(out, library, data, "loss/output:0"), wanted, rtol=0, atol=0.01)
 
 
 def test_a_saved_model_of_tensorflow_2(library: Path, tmp_path: Path) -> None:
@@ -80,9 +81,7 @@ def test_a_saved_model_of_tensorflow_2(library: Path, tmp_path: Path) -> None:
     assert done.is_right, done
     assert done.rows == 50
     assert done.verified is not None
-    assert done.ranges == (out / "assets.extra" / "bert_ranges.txt",)
-    assert ranges_path(tfsmith.load(out)) == str(done.ranges[0])
-    assert np.loadtxt(done.ranges[0]).shape == (2, 8)
+    assert (ranges_of(tfsmith.load(out))[:, 1::2] > 0).all()
     (before,), (after,) = (answers_of(path, library, data) for path in (tmp_path / "model", out))
     assert done.max_abs_diff == pytest.approx(np.abs(before - after).max(), abs=1e-6)
     assert done.accuracy[0].same_argmax == pytest.approx((before.argmax(-1) == after.argmax(-1)).mean())

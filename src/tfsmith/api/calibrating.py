@@ -20,8 +20,8 @@ __all__ = ["Accuracy", "Ranges", "compare_answers", "find_ranges", "quantized"]
 _INT8 = Attr("type", dtype_named("qint8"))
 _ANY = Tolerance(0.0, float("inf"))
 
-Ranges = Mapping[tuple[str | None, str], str]
-"""The text of a file of ranges for each node `Bert`, by its function and its name."""
+Ranges = Mapping[tuple[str | None, str], tuple[float, ...]]
+"""Ranges for each node `Bert`, by its function and its name: low and high of four places, layer by layer."""
 
 
 @record
@@ -54,28 +54,27 @@ def find_ranges(model: Model, trial: Trial, data: Sequence[Feeds], folder: Path)
     places = {(body, node.name): folder / f"{number}.txt" for number, (body, node) in enumerate(bert_nodes(model))}
 
     def record_ranges(body: str | None, node: Node) -> dict[str, Attr]:
-        return {"CalibrateQuantFactors": Attr("bool", True), **_path(places[body, node.name])}
+        path = str(places[body, node.name].absolute()).encode("utf-8", "surrogateescape")
+        return {"CalibrateQuantFactors": Attr("bool", True), "QuantizationFactorsPath": Attr("string", path)}
 
     trial.run(change_bert_nodes(model, record_ranges), data)
-    found = {place: path.read_text() for place, path in places.items() if path.is_file()}
+    texts = {place: path.read_text() for place, path in places.items() if path.is_file()}
+    found = {place: tuple(map(float, text.split())) for place, text in texts.items()}
     if not found:
         what = "the outputs that were run need no node Bert, so it has met no values"
         raise EngineError(what, path=model.path, remedy="name another --signature, or --outputs")
     return found
 
 
-def quantized(model: Model, files: Mapping[tuple[str | None, str], Path]) -> Model:
-    """The model with nodes `Bert` that compute with bytes; those without a file round each row to its own range."""
+def quantized(model: Model, ranges: Ranges) -> Model:
+    """The model with nodes `Bert` that compute with bytes; those without ranges round each row to its own."""
 
     def change(body: str | None, node: Node) -> dict[str, Attr]:
-        path = files.get((body, node.name))
-        return {"QuantizableDataType": _INT8, **({} if path is None else _path(path))}
+        numbers = ranges.get((body, node.name), ())
+        factors = Attr("list(float)", numbers) if numbers else Attr("list", ())
+        return {"QuantizableDataType": _INT8, "QuantizationFactors": factors}
 
     return change_bert_nodes(model, change)
-
-
-def _path(path: Path) -> dict[str, Attr]:
-    return {"QuantizationFactorsPath": Attr("string", str(path.absolute()).encode("utf-8", "surrogateescape"))}
 
 
 def compare_answers(before: Sequence[Feeds], after: Sequence[Feeds]) -> tuple[Accuracy, ...]:

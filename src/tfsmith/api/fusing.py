@@ -40,6 +40,7 @@ BERT = OpDef(
         AttrDef("HiddenAct", "string", Attr("string", b"gelu_tanh")),
         AttrDef("CalibrateQuantFactors", "bool", Attr("bool", False)),
         AttrDef("QuantizationFactorsPath", "string", Attr("string", b"")),
+        AttrDef("QuantizationFactors", "list(float)", Attr("list", ())),
         AttrDef("LayerNormEpsilon", "float", Attr("float", float32(1e-12))),
         AttrDef("MaskAdder", "float", Attr("float", -10000.0)),
     ),

@@ -34,7 +34,6 @@ __all__ = ["Optimized", "Speed", "optimize"]
 _LONGEST = 512
 """What BERT's own position embeddings allow, for models that leave the length open."""
 _VERIFIED_ROWS = 3
-_RANGES = "bert_ranges"
 _FLOAT = Attr("type", dtype_named("float32"))
 
 
@@ -81,7 +80,6 @@ class Optimized:
         speed: How fast both are; None if that was not asked for, or the answers differ.
         accuracy: With calibration: the original against the result in bytes, output by output.
         rows: How many rows of calibration data were run.
-        ranges: The files of ranges that the written model reads.
         notes: What the user should know.
     """
 
@@ -91,7 +89,6 @@ class Optimized:
     speed: Speed | None = None
     accuracy: tuple[Accuracy, ...] = ()
     rows: int = 0
-    ranges: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -136,7 +133,7 @@ def optimize(
         model: A model, or its path.
         output: Where to write.
         calibrate: Data, as arrays by input: the encoder computes with bytes, whose ranges are found by running it. They
-            lie in a file beside the graph, or in `assets.extra` of a SavedModel, and the graph has its absolute path.
+            are in an attribute of its node.
         bfloat16: Whether what is not bytes is rounded to bfloat16 where it is multiplied.
         inputs: Arrays to verify and to time with, instead of made-up ones.
         batch_size: The batch size to time with, where the model leaves it open; 1 by default.
@@ -180,9 +177,10 @@ def optimize(
         nonlocal found
         with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
             work = _Work(opened, fused, trial, Path(folder), bfloat16)
-            found, ranges = work.try_out(replace(replaced, model=fused), feeds, data, verify=verify, repeat=repeat)
+            found = work.try_out(replace(replaced, model=fused), feeds, data, verify=verify, repeat=repeat)
         if found.is_right:
-            found = _write(opened, found, ranges, aside, target, link=link)
+            notes = save_replaced(opened, found.replaced.model, aside, link=link)
+            found = replace(found, written=target, notes=tuple(map(str, (*found.replaced.notes, *notes))))
 
     place_if(opened, target, write, lambda aside: (found.is_right, None), force=force)
     return found
@@ -229,7 +227,7 @@ class _Work:
 
     def try_out(
         self, replaced: Replaced, feeds: _Feeds, data: tuple[list[Feeds], int] | None, *, verify: bool, repeat: int
-    ) -> tuple[Optimized, Ranges]:
+    ) -> Optimized:
         """All that is asked for: verified, calibrated, timed; later steps only if the earlier ones went well."""
         found = Optimized(replaced)
         result = self.after
@@ -237,16 +235,15 @@ class _Work:
             result = self._stored(self.after, "floats")
         if verify:
             found = replace(found, verified=self._verify(result, feeds.make(_VERIFIED_ROWS)))
-        ranges: Ranges = {}
         if data is not None and found.is_right:
             batches, rows = data
-            ranges = self._find_ranges(batches)
-            result = self._stored(quantized(self.after, self._files(ranges)), "bytes")
-            answers = self.trial.run(self.before, batches), self.trial.run(result, batches)
-            found = replace(found, accuracy=compare_answers(*answers), rows=rows)
+            rounded = quantized(self.after, self._find_ranges(batches))
+            result = self._stored(rounded, "bytes")
+            accuracy = compare_answers(self.trial.run(self.before, batches), self.trial.run(result, batches))
+            found = replace(found, replaced=replace(replaced, model=rounded), accuracy=accuracy, rows=rows)
         if repeat and found.is_right:
             found = replace(found, speed=self._time(result, feeds.make(1), repeat))
-        return found, ranges
+        return found
 
     def _stored(self, model: Model, name: str) -> Model:
         """A SavedModel as TensorFlow will load it; other models are frozen when they run, before and after alike."""
@@ -275,32 +272,7 @@ class _Work:
         model = change_bert_nodes(self.after, lambda body, node: {"NonQuantizableDataType": _FLOAT})
         return find_ranges(model, self.trial, batches, folder)
 
-    def _files(self, ranges: Ranges) -> dict[tuple[str | None, str], Path]:
-        files = {place: self.folder / f"{number}.txt" for number, place in enumerate(ranges)}
-        for place, path in files.items():
-            path.write_text(ranges[place])
-        return files
-
     def _time(self, result: Model, feeds: Feeds, repeat: int) -> Speed:
         programs = [self.trial.program(model) for model in (self.before, result)]
         before, after = measure_speed(programs, feeds, op_libraries=self.trial.libraries, repeat=repeat)
         return Speed(before, after, *batch_and_length(feeds))
-
-
-def _write(before: Model, found: Optimized, ranges: Ranges, aside: Path, target: Path, *, link: bool) -> Optimized:
-    """Writes the result aside; what it reads by its path has the path that it will have."""
-    model = found.replaced.model
-    is_folder = model.kind == "saved_model" and target.suffix not in (".pb", ".pbtxt")
-    names = [f"{_RANGES}{f'_{number}' if number else ''}.txt" for number in range(len(ranges))]
-    inside = [Path(target.name, "assets.extra", name) if is_folder else Path(f"{target.stem}.{name}") for name in names]
-    if ranges:
-        paths = [(target.parent / path).absolute() for path in inside]
-        model = quantized(model, dict(zip(ranges, paths, strict=True)))
-    notes = save_replaced(before, model, aside, link=link)
-    for path, text in zip(inside, ranges.values(), strict=True):
-        place = aside.parent / path
-        place.parent.mkdir(exist_ok=True)
-        place.write_text(text)
-    told = tuple(map(str, (*found.replaced.notes, *notes)))
-    written = tuple(target.parent / path for path in inside)
-    return replace(found, replaced=replace(found.replaced, model=model), written=target, ranges=written, notes=told)

@@ -126,8 +126,8 @@ def _tell(model: Model, done: api.Optimized) -> None:
         row = (*sizes, f"{speed.before_ms:.2f} ms", f"{speed.after_ms:.2f} ms", f"{speed.speedup:.2f}")
         sections.append(Section("", [row], ("batch", "sequence", "before", "after", "times faster")))
     print_sections(sections)
-    for path in (*done.ranges, *(() if done.written is None else (done.written,))):
-        emit(f"Wrote {path}\n")
+    if done.written is not None:
+        emit(f"Wrote {done.written}\n")
 
 
 def _share(share: float | None) -> str:
@@ -158,7 +158,6 @@ def _facts(model: Model, done: api.Optimized) -> dict[str, Any]:
     if done.accuracy:
         facts["calibration"] = {
             "rows": done.rows,
-            "ranges": [str(path) for path in done.ranges],
             "outputs": [
                 {"key": one.key, "max_abs_diff": _number(one.max_abs), "same_argmax": one.same_argmax}
                 for one in done.accuracy
