@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 
 from tfsmith.errors import UsageError
+from tfsmith.records import record
 
 __all__ = ["BertConfig"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class BertConfig:
     """The sizes of a BERT."""
 
@@ -53,4 +53,4 @@ class BertConfig:
 
     def to_json(self) -> str:
         """The text of its `bert_config.json`."""
-        return json.dumps(asdict(self), indent=2, sort_keys=True) + "\n"
+        return json.dumps({name: getattr(self, name) for name in self.__match_args__}, indent=2, sort_keys=True) + "\n"
