@@ -37,8 +37,12 @@ class Sink(Protocol):
         ...
 
 
+_PAGE = 4096
+_BUFFER = 1 << 20
+
+
 class FileSink:
-    """A new file that takes bytes and spans in order. Small writes are gathered, spans are copied in the kernel.
+    """A new file that takes bytes and spans in order. Small writes are gathered, large spans never become objects.
 
     Args:
         path: The file to make.
@@ -46,7 +50,7 @@ class FileSink:
     """
 
     _GATHER = 1 << 18
-    _PUSH = 1 << 25
+    _PUSH = 1 << 23
     """After so many bytes the system is told to begin writing them to the disk: the sync at the end is then short."""
 
     def __init__(self, path: Path, title: Path | None = None) -> None:
@@ -56,6 +60,7 @@ class FileSink:
         self._pending_size = 0
         self._written = 0
         self._pushed = 0
+        self._buffer = bytearray()
         with explained(self._title):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
 
@@ -71,23 +76,44 @@ class FileSink:
             self._flush()
 
     def write_span(self, span: Span) -> None:
-        """Takes a span's bytes; large ones never pass through this process."""
+        """Takes a span's bytes; large ones by a copy in the kernel, or by one buffer."""
         descriptor = span.source.fileno()
         if descriptor is None or len(span) < self._GATHER:
             for chunk in span.chunks():  # read, for to look into the mapped file would count as memory of ours
                 self.write(chunk)
             return
         self._flush()
+        # The kernel copies page by page, and where the pages of both files do not lie alike, each one in two pieces.
+        lie_alike = (span.start - self._written) % _PAGE == 0
         start = stop = span.start
         while start == stop < span.stop:
             stop = min(start + self._PUSH, span.stop)
             with explained(self._title):
-                copied = _copy_in_kernel(descriptor, self._fd, start, stop - start)
+                if lie_alike:
+                    copied = _copy_in_kernel(descriptor, self._fd, start, stop - start)
+                else:
+                    copied = self._copy_by_buffer(descriptor, start, stop - start)
             start += copied
             self._written += copied
             self._push()
         for chunk in Span(span.source, start, span.stop).chunks():  # what the system could not copy
             self.write(chunk)
+
+    def _copy_by_buffer(self, source: int, start: int, length: int) -> int:
+        """Copies as far as the source can be read; returns how far that was."""
+        if not hasattr(os, "preadv"):
+            return 0
+        self._buffer = self._buffer or bytearray(_BUFFER)
+        whole, done = memoryview(self._buffer), 0
+        while done < length:
+            count = os.preadv(source, [whole[: min(_BUFFER, length - done)]], start + done)
+            if count == 0:
+                return done
+            piece = whole[:count]
+            while piece:
+                piece = piece[os.write(self._fd, piece) :]
+            done += count
+        return done
 
     def close(self, *, sync: bool) -> None:
         """Writes what is pending, syncs it to the disk if asked, and closes."""
