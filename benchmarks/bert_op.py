@@ -37,8 +37,8 @@ import json, resource, sys, time
 from pathlib import Path
 import numpy, tfsmith
 from tfsmith.testing.models import BertConfig
-path, size, folder, way = sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4]
-length, batches, turns, threads = map(json.loads, sys.argv[5:])
+path, size, folder, way, part = sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4], sys.argv[5]
+length, batches, turns, threads = map(json.loads, sys.argv[6:])
 config = getattr(BertConfig, size)()
 last = f"bert/encoder/layer_{config.num_hidden_layers - 1}/output/LayerNorm/batchnorm/add_1:0"
 
@@ -69,7 +69,7 @@ def add_op(graph, kind):
         QuantizableDataType=getattr(tf, kind),
     )
 
-def compile_tensorflow():
+def compile_tensorflow(remapper):
     import tensorflow as tf
     v1 = tf.compat.v1
     definition = v1.GraphDef()
@@ -77,49 +77,36 @@ def compile_tensorflow():
         definition.ParseFromString(file.read())
     with tf.Graph().as_default() as graph:
         v1.import_graph_def(definition, name="")
-        del definition
         what = last if way in ("graph", "stock") else add_op(graph, way)
-
-    def start(remapper):
-        options = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
-        if not remapper:
-            options.graph_options.rewrite_options.remapping = 2
-        session = v1.Session(graph=graph, config=options)
-        return session, lambda feeds: session.run(what, {f"{key}:0": value for key, value in feeds.items()})
-    return start
+    options = v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
+    if not remapper:
+        options.graph_options.rewrite_options.remapping = 2
+    session = v1.Session(graph=graph, config=options)
+    return lambda feeds: session.run(what, {f"{key}:0": value for key, value in feeds.items()})
 
 # What the graph says is what TensorFlow gives without its remapper, which takes another epsilon than the graph has. It
-# is on where time counts, in the embeddings too, so what the op gives is compared without it.
-# Its session is closed before the next starts: each holds several copies of the weights.
+# is on where time counts, in the embeddings too, so what the op gives is compared without it: in a process of its own,
+# for each session holds several copies of the weights.
 seconds, differences = {}, {}
-
-def compare(run):
-    for batch in batches:
-        expected = folder / f"{batch}.npy"
-        if way == "graph":
-            numpy.save(expected, run(make_feeds(batch)))
-        else:
-            differences[batch] = float(numpy.abs(run(make_feeds(batch)) - numpy.load(expected)).max())
-
 if way == "openvino":
     runner = tfsmith.compile(path, [last], engine="openvino")
-    timed = lambda feeds: next(iter(runner.run(feeds).values()))
-    compare(timed)
+    run = lambda feeds: next(iter(runner.run(feeds).values()))
 else:
-    start = compile_tensorflow()
-    session, run = start(way == "stock")
-    compare(run)
-    session.close()
-    del session, run
-    timed = None if way == "graph" else start(True)[1]
-for batch in batches if timed else ():
-    feeds = make_feeds(batch)
-    timed(feeds)
-    timed(feeds)
+    run = compile_tensorflow(way == "stock" or part == "time")
+for batch in batches:
+    feeds, expected = make_feeds(batch), folder / f"{batch}.npy"
+    answer = run(feeds)
+    if way == "graph":
+        numpy.save(expected, answer)
+        continue
+    if part == "compare":
+        differences[batch] = float(numpy.abs(answer - numpy.load(expected)).max())
+        continue
+    run(feeds)
     seconds[batch] = []
     for _ in range(turns):
         begin = time.perf_counter()
-        timed(feeds)
+        run(feeds)
         seconds[batch].append(time.perf_counter() - begin)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 print(json.dumps({"seconds": seconds, "differences": differences, "peak": peak}))
@@ -140,10 +127,10 @@ def rows(setup: Setup) -> list[Row]:
 def _rows(what: str, found: dict[str, list[dict[str, Any]]], batch: str) -> list[Row]:
     figures: dict[str, Figures] = {}
     differs: dict[str, float] = {}
-    for way, told in found.items():
-        seconds = [one for each in told for one in each["seconds"][batch]]
-        figures[way] = Figures(tuple(seconds), max(each["peak"] for each in told))
-        differs[way] = max(each["differences"][batch] for each in told)
+    for way, (compared, *timed) in found.items():
+        seconds = [one for each in timed for one in each["seconds"][batch]]
+        figures[way] = Figures(tuple(seconds), max(each["peak"] for each in timed))
+        differs[way] = compared["differences"][batch]
     stock, ours, bytes_ = figures["stock"], figures["float32"], figures["qint8"]
     exact = Goal(f"differs by {_MOST:g} at most", f"{differs['float32']:.1e}", differs["float32"] <= _MOST)
     peer = f"TensorFlow (differs by {differs['stock']:.1e})"
@@ -156,25 +143,25 @@ def _rows(what: str, found: dict[str, list[dict[str, Any]]], batch: str) -> list
 
 
 def _measure(setup: Setup, size: str, batches: tuple[int, ...]) -> dict[str, list[dict[str, Any]]]:
-    """What each way told in each round: for each batch, seconds and the difference from what the graph says."""
+    """What each way told: first the difference from what the graph says, then seconds, for each batch."""
     model = _find_model(setup, size)
     folder = setup.output(f"bert_op-{size}")
     folder.mkdir(exist_ok=True)
     settings = (_LENGTH, list(batches), 1 if setup.quick else 5, len(os.sched_getaffinity(0)))
 
-    def run(way: str) -> dict[str, Any]:
-        command = python(_MEASURE, model, size, folder, way, *map(json.dumps, settings))
+    def run(way: str, part: str) -> dict[str, Any]:
+        command = python(_MEASURE, model, size, folder, way, part, *map(json.dumps, settings))
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
         if done.returncode != 0:
             raise RuntimeError(f"{_TOPIC}, {way}: the child ended with {done.returncode}:\n{done.stderr[-2000:]}")
         told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
         return told
 
-    run("graph")
-    found: dict[str, list[dict[str, Any]]] = {way: [] for way in _WAYS}
+    run("graph", "compare")
+    found = {way: [run(way, "compare")] for way in _WAYS}
     for _ in range(1 if setup.quick else setup.rounds):
         for way, told in found.items():
-            told.append(run(way))
+            told.append(run(way, "time"))
     shutil.rmtree(folder)
     return found
 
