@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.native.builds import build
+from tests import bert_library as libraries
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -19,9 +19,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def bert_library(request: pytest.FixtureRequest) -> Path:
-    """The library of the package, or the one that was asked for."""
+    """The library that was asked for, or the one that all tests use: TensorFlow takes each op from one library only."""
     given: Path | None = request.config.getoption("--bert-op", None)
-    return given or build(request.config, "package")
+    return given or libraries.bert_library(request.config)
 
 
 @pytest.fixture(scope="session")

@@ -84,6 +84,7 @@ def test_by_name(glob: str, ops: tuple[str, ...], found: list[str]) -> None:
         ({"New": "/some/path"}, "a/z", Attr("string", b"/some/path")),
         ({"New:string": "12"}, "a/z", Attr("string", b"12")),
         ({"New:list(int)": "1,2"}, "a/z", Attr("list(int)", (1, 2))),
+        ({"New:list(int)": ""}, "a/z", Attr("list", ())),
         ({"_private": "x"}, "a/y", Attr("string", b"x")),
     ],
 )

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.helpers import attr_value, field, graph_def, node_def
 from tests.hostile.attack import call, function, tf2_model
 
 import tfsmith
 from tfsmith import records
+from tfsmith.formats.attrs import attr_from_span, plan_attr
 from tfsmith.formats.metagraph import plan_meta_graph
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.part import Part
+from tfsmith.storage.source import from_bytes
 from tfsmith.wire.messages import parse
 
 UNKNOWN = field(1999, b"from the future")
@@ -53,3 +57,9 @@ def test_a_function_with_other_returns_keeps_the_rest(tmp_path: Path) -> None:
         assert dict(written.ret) == {"y": wanted}
         assert b"from the future" in written.SerializeToString()
         assert [node.name for node in written.node_def] == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", ["list", "list(int)", "list(float)", "list(type)", "list(string)"])
+def test_an_empty_list_is_written_as_one(kind: str) -> None:
+    written = plan_attr(Attr(kind, ())).tobytes()
+    assert attr_from_span(from_bytes(written), "a") == Attr("list", ())

@@ -118,6 +118,8 @@ def _facts(setting: Setting) -> dict[str, object]:
 def _plain(value: Attr | None) -> object:
     if value is None:
         return None
+    if value.kind == "list":  # an empty one, of whatever
+        return []
     return "a tensor" if "tensor" in value.kind else literal_of(value, value.kind)
 
 

@@ -122,6 +122,7 @@ def _fill(message: Any, attr: Attr) -> None:
         field = _FIELD_OF_KIND.get(kind[5:-1], "")
         if field not in _LIST_FIELDS:
             raise UsageError(f"there is no attribute of kind {kind!r}", remedy="use the kinds of OpDef")
+        message.list.SetInParent()  # an empty list is a value, too
         for item in value:
             _append(getattr(message.list, field), field, item)
         return
