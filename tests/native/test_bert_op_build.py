@@ -85,15 +85,14 @@ def test_pip_passes_it_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
 
 
 @pytest.mark.tensorflow
-def test_the_installed_package(bert_library: Path, tmp_path: Path) -> None:
-    folder = bert_library.parent  # of the package
-    if not (folder / "__init__.py").is_file():
-        pytest.skip("--bert-op names a library that is in no package")
+def test_the_installed_package(request: pytest.FixtureRequest) -> None:
+    library = build(request.config, "package")
+    folder = library.parent
     module = _load(folder)
-    assert module.library() == bert_library
+    assert module.library() == library
     log = folder.parent / LOG
     assert [line for line in log.read_text().splitlines() if "warning:" in line and "/src/" in line] == []
-    symbols = subprocess.run(["nm", "-D", "--defined-only", bert_library], capture_output=True, text=True, check=False)
+    symbols = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=False)
     assert symbols.stdout == ""  # nothing that could get in TensorFlow's way
 
 
