@@ -13,11 +13,11 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["BUILD", "Step", "Told", "StoryError", "tell", "folder_argument"]
+__all__ = ["BUILD", "Step", "Told", "StoryError", "tell", "folder_argument", "main_of"]
 
 BUILD = Path(__file__).resolve().parents[1] / "build" / "stories"
 _MARK = ".story"
@@ -63,6 +63,21 @@ def folder_argument(story: Path, arguments: Sequence[str] | None = None) -> Path
     parser.add_argument("--folder", type=Path, default=BUILD / story.name, help=text)
     folder: Path = parser.parse_args(arguments).folder
     return folder.absolute()
+
+
+def main_of(
+    story: Path,
+    run: Callable[[Path], list[Told]],
+    report: Callable[[list[Told], Path], int],
+    arguments: Sequence[str] | None = None,
+) -> int:
+    """A story's command: runs it in the folder that was asked for, and reports; 1 if a command failed."""
+    folder = folder_argument(story, arguments)
+    try:
+        return report(run(folder), folder)
+    except StoryError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
 
 
 def tell(story: Path, folder: Path, steps: Sequence[Step]) -> list[Told]:

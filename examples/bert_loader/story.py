@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from examples.bert_classifier import story as classifier
-from examples.steps import Step, StoryError, Told, folder_argument, tell
+from examples.steps import Step, StoryError, Told, main_of, tell
 
 HERE = Path(__file__).resolve().parent
 TOLERANCE = 1e-5
@@ -100,12 +100,7 @@ def report(told: Sequence[Told], folder: Path) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the story; 1 if a command fails, or if a network answers otherwise."""
-    folder = folder_argument(HERE, arguments)
-    try:
-        return report(run(folder), folder)
-    except StoryError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
+    return main_of(HERE, run, report, arguments)
 
 
 if __name__ == "__main__":

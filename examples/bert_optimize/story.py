@@ -14,7 +14,7 @@ from pathlib import Path
 
 from examples.bert_classifier.story import output_of
 from examples.bert_loader.story import train_if_needed
-from examples.steps import Step, StoryError, Told, folder_argument, tell
+from examples.steps import Step, StoryError, Told, main_of, tell
 
 from tfsmith import bert_op
 from tfsmith.errors import TfsmithError
@@ -127,12 +127,7 @@ def report(told: Sequence[Told], folder: Path) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the story; 1 if a command fails, or if an optimized model answers otherwise."""
-    folder = folder_argument(HERE, arguments)
-    try:
-        return report(run(folder), folder)
-    except StoryError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
+    return main_of(HERE, run, report, arguments)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from examples.steps import Step, StoryError, Told, folder_argument, tell
+from examples.steps import Step, StoryError, Told, main_of, tell
 
 HERE = Path(__file__).resolve().parent
 X = (0, 1, -1, 2)
@@ -97,12 +97,7 @@ def report(told: Sequence[Told], folder: Path) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the story; 1 if a command fails, or if the consumers do not agree."""
-    folder = folder_argument(HERE, arguments)
-    try:
-        return report(tell(HERE, folder, STEPS), folder)
-    except StoryError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return 1
+    return main_of(HERE, lambda folder: tell(HERE, folder, STEPS), report, arguments)
 
 
 if __name__ == "__main__":

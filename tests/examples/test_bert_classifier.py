@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from examples.bert_classifier import story
 from examples.steps import StoryError, Told, tell
+from tests.documents import MIGRAPHX
 from tests.examples.story_readme import check_links, check_no_machine, check_rest, check_steps
 
 import tfsmith
@@ -21,32 +22,6 @@ README = story.HERE / "README.md"
 SMALL = story.SIZES["small"]
 MODELS = ("saved_models/400", "frozen_bert.pb", "servable", "frozen_servable.pb")
 MEASURED = ("python run_classifier.py", "python ask.py", "tfsmith run", "tfsmith verify")
-# What the document "Exporting Frozen Graphs in Tensorflow 1" shows; our pairs are shorter.
-DOCUMENT = """\
-The given SavedModel SignatureDef contains the following input(s):
-  inputs['input_ids'] tensor_info:
-      dtype: DT_INT32
-      shape: (1, 128)
-      name: input_ids_1:0
-  inputs['input_mask'] tensor_info:
-      dtype: DT_INT32
-      shape: (1, 128)
-      name: input_mask_1:0
-  inputs['label_ids'] tensor_info:
-      dtype: DT_INT32
-      shape: (1)
-      name: label_ids_1:0
-  inputs['segment_ids'] tensor_info:
-      dtype: DT_INT32
-      shape: (1, 128)
-      name: segment_ids_1:0
-The given SavedModel SignatureDef contains the following output(s):
-  outputs['probabilities'] tensor_info:
-      dtype: DT_FLOAT
-      shape: (1, 2)
-      name: loss/output:0
-Method name is: tensorflow/serving/predict
-"""
 
 
 class Run(NamedTuple):
@@ -112,7 +87,7 @@ def test_what_is_before_the_softmax_is_the_same(run: Run, model: str) -> None:
 
 
 def test_the_signature_is_that_of_the_document(run: Run) -> None:
-    assert story.output_of(run.told, "show") == DOCUMENT.replace("128", str(SMALL.length))
+    assert story.output_of(run.told, "show") == MIGRAPHX.replace("128", str(SMALL.length))
 
 
 def test_tensorflow_freezes_the_same(run: Run, tmp_path: Path) -> None:

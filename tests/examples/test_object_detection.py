@@ -19,7 +19,8 @@ import numpy as np
 import pytest
 from examples.object_detection import config, pictures, serve, story
 from examples.steps import StoryError, Told, tell
-from tests.docs.runner import LANGUAGES, blocks, commands, matches, run_document
+from tests.docs.runner import matches
+from tests.examples.story_readme import check_rest, shown_commands
 
 pytestmark = pytest.mark.tensorflow
 
@@ -378,12 +379,7 @@ def plain(text: str) -> str:
 
 
 def test_the_readme_shows_what_the_story_prints(run: Run) -> None:
-    shown = {
-        command.text: command.expected
-        for block in blocks(README.read_text())
-        if block.language == "console"
-        for command in commands(block)
-    }
+    shown = shown_commands(README)
     assert [step.command for step in story.STEPS if step.command not in shown] == []
     wrong = [
         f"$ {one.step.command}\n{one.output}"
@@ -394,23 +390,7 @@ def test_the_readme_shows_what_the_story_prints(run: Run) -> None:
 
 
 def test_the_rest_of_the_readme(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.docs.runner.ROOT", tmp_path)
-    ran = {step.command for step in story.STEPS}
-    rest: list[str] = []
-    for block in blocks(README.read_text()):
-        assert block.language in LANGUAGES
-        if block.language == "python":
-            rest.append(f"```python\n{block.text}```\n")
-        if block.language != "console":
-            continue
-        for command in commands(block):
-            if command.text not in ran:
-                rest.append(f"```console\n$ {command.text}\n{command.expected}```\n")
-    document = tmp_path / "README.md"
-    document.write_text("\n".join(rest))
-    problems = run_document(document, run.folder)
-    assert len(rest) > 5
-    assert not problems, "\n".join(map(str, problems))
+    check_rest(README, story.STEPS, run.folder, tmp_path, monkeypatch, least=6)
 
 
 def test_the_picture_in_the_readme(run: Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from tests.documents import MIGRAPHX
 
 from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.attr import Func
@@ -26,33 +27,6 @@ from tfsmith.view.signature_text import (
     signature_text,
     tag_sets_text,
 )
-
-# What AMD's guide to a frozen BERT for MIGraphX shows as the output of saved_model_cli.
-MIGRAPHX = """\
-The given SavedModel SignatureDef contains the following input(s):
-  inputs['input_ids'] tensor_info:
-      dtype: DT_INT32
-      shape: (1, 128)
-      name: input_ids_1:0
-  inputs['input_mask'] tensor_info:
-      dtype: DT_INT32
-      shape: (1, 128)
-      name: input_mask_1:0
-  inputs['label_ids'] tensor_info:
-      dtype: DT_INT32
-      shape: (1)
-      name: label_ids_1:0
-  inputs['segment_ids'] tensor_info:
-      dtype: DT_INT32
-      shape: (1, 128)
-      name: segment_ids_1:0
-The given SavedModel SignatureDef contains the following output(s):
-  outputs['probabilities'] tensor_info:
-      dtype: DT_FLOAT
-      shape: (1, 2)
-      name: loss/output:0
-Method name is: tensorflow/serving/predict
-"""
 
 
 def info(name: str, dtype: str, *dims: int) -> TensorInfo:

@@ -48,6 +48,7 @@ _MOST_HEADER = 10_000
 _CHUNK = 1 << 18
 _COMMENT = b"dtype="
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
+"""What zipfile raises for bad archives; NotImplementedError is its word for a compression that it does not know."""
 
 
 def open_npz(span: Span, path: Path | None = None) -> Weights:

@@ -97,7 +97,7 @@ class AtomicFiles:
         beside = temporary_sibling(target)
         try:
             os.link(real_path(Path(source)), beside)  # resolved, for the link would else be to the symlink itself
-        except (OSError, NotImplementedError):
+        except OSError:
             return False
         self._open.append((_Link(beside), target))
         return True
@@ -158,7 +158,7 @@ def _second_name(path: Path) -> Path | None:
     name = temporary_sibling(path)
     try:
         os.link(path, name, follow_symlinks=False)
-    except (OSError, NotImplementedError):  # a file system without links
+    except (OSError, NotImplementedError):  # a file system without links, or a system that cannot link a symlink
         path.rename(name)
     return name
 
