@@ -152,7 +152,7 @@ def _make_test_model(name: str, path: Path, *, quick: bool) -> None:
 
 def _make_graph(path: Path, count: int) -> None:
     """A chain of layers, each as nodes are in real graphs: scalars, a read of a variable, arithmetic."""
-    from tfsmith.formats.graphdef import plan_graph
+    from tfsmith.formats.graph.graphdef import plan_graph
     from tfsmith.ir.dtype import dtype_named
     from tfsmith.ir.graph import Graph, Versions
     from tfsmith.ir.node import Node
@@ -181,7 +181,7 @@ def _make_graph(path: Path, count: int) -> None:
 
 
 def _make_checkpoint(path: Path, megabytes: int) -> None:
-    from tfsmith.formats.bundle_writer import write_bundle
+    from tfsmith.formats.checkpoint.writer import write_bundle
     from tfsmith.ir.dtype import dtype_named
     from tfsmith.ir.shape import Shape
     from tfsmith.ir.tensor import FilledTensor

@@ -27,7 +27,7 @@ print(time.perf_counter() - start)
 _WRITE = """
 import sys, time
 from google.protobuf import text_format
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import from_bytes
 from tfsmith.wire.messages import message_class
 from tfsmith.wire.text_reader import text_to_wire
 from tfsmith.wire.text_writer import write_text

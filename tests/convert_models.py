@@ -10,16 +10,16 @@ import numpy as np
 
 import tfsmith
 from tfsmith.api import ConvertOptions, SignatureEdits
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor
-from tfsmith.passes.saver_ops import SavedVariable, add_saver
-from tfsmith.passes.signatures import make_signatures
+from tfsmith.passes.interface import make_signatures
+from tfsmith.passes.saver import SavedVariable, add_saver
 from tfsmith.records import replace
 
 FLOAT, HALF, BFLOAT = dtype_named("float32"), dtype_named("float16"), dtype_named("bfloat16")

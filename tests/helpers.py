@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tfsmith.storage.sink import Sink
-from tfsmith.storage.source import from_bytes
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import new
 from tfsmith.wire.plan import encode_varint, tag
 from tfsmith.wire.scan import VARINT, fields

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.helpers import attr_value, const_node, field, graph_def, node_def, unknown, write_files
 
-from tfsmith.formats.checkpoint_saver import write_checkpoint
+from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.wire.messages import new

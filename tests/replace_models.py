@@ -6,19 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfsmith.ir.attr import Attr, Func
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.match import Match, Unit
-from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.metagraph import MetaGraph, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
-from tfsmith.ir.recipe import ConstantQuery, Expression, NodeQuery, Query, Recipe, TargetNode, Variant
+from tfsmith.ir.recipe import ConstantQuery, Expression, Match, NodeQuery, Query, Recipe, TargetNode, Unit, Variant
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.signature import Signature, TensorInfo
 from tfsmith.ir.tensor import ArrayTensor
 
 FLOAT = dtype_named("float32")

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfsmith.storage.highwayhash import highwayhash64
+from tfsmith.formats.cpb.riegeli import highwayhash64
 from tfsmith.wire.messages import new
 from tfsmith.wire.plan import encode_varint
 

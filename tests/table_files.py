@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfsmith.formats.sstable import FOOTER_SIZE, MAGIC
-from tfsmith.formats.sstable_writer import TableWriter
-from tfsmith.storage.crc32c import crc32c, mask
+from tfsmith.formats.checkpoint.table import FOOTER_SIZE, MAGIC, TableWriter
+from tfsmith.storage.checksums import crc32c, mask
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new
 from tfsmith.wire.plan import encode_varint

@@ -16,16 +16,18 @@ SOURCE = Path(__file__).parents[1] / "src/tfsmith"
 FLOORS = {
     "errors": 0, "limits": 0, "records": 0, "_version": 0, "storage": 0,
     "wire": 1, "ir": 1,
-    "formats": 2,
-    "passes": 3, "patterns": 3, "weights": 3, "engines": 3, "scan": 3, "view": 3, "bert_op": 3,
-    "api": 4,
-    "cli": 5, "compat": 5,
-    "__init__": 6, "__main__": 6,
-    "testing": 6,
+    "ops": 2, "formats": 2,
+    "passes": 3,
+    "patterns": 4,
+    "weights": 5, "engines": 5, "onnx": 5, "scan": 5, "view": 5, "bert_op": 5,
+    "api": 6, "verbs": 6,
+    "cli": 7, "compat": 7, "serve": 7,
+    "__init__": 8, "__main__": 8,
+    "testing": 8,
 }  # fmt: skip
-# The rooms of the third floor work on the model in memory alone.
-LOWEST_FOR_ROOMS = {"errors", "limits", "records", "storage", "ir"}
-MAY_USE_PASSES = {"patterns", "weights"}
+# From `passes` up to the verbs, all work on the model in memory alone.
+ABOVE_FILES = range(3, 6)
+FILES = {"wire", "formats"}
 # module -> what it may import besides, and why
 EXCEPTIONS = {
     "cli.demo": ("testing", "the demo makes its model on the spot"),
@@ -33,25 +35,25 @@ EXCEPTIONS = {
 }
 # package -> the modules that may import it; "numpy" and its like only inside of functions, so that looking is quick
 THIRD_PARTY = {
-    "google.protobuf": ("wire.*", "formats.nodes", "formats.checkpoint_state"),
-    "google_crc32c": ("storage.crc32c",),
+    "google.protobuf": ("wire.*", "formats.graph.nodes", "formats.checkpoint.find"),
+    "google_crc32c": ("storage.checksums",),
     "numpy": ("*",),
     "ml_dtypes": ("ir.dtype", "testing.*"),
     "rich": ("cli.render",),
-    "brotli": ("formats.inflate",),
-    "zstandard": ("formats.inflate",),
-    "backports": ("formats.inflate",),
-    "cramjam": ("formats.inflate",),
+    "brotli": ("formats.cpb.riegeli",),
+    "zstandard": ("formats.cpb.riegeli",),
+    "backports": ("formats.cpb.riegeli",),
+    "cramjam": ("formats.cpb.riegeli",),
     "pytest": ("testing.bert.conftest", "testing.bert_options"),
     "typing_extensions": ("records",),  # seen by type checkers alone
-    "tomli": ("weights.map_file", "formats.recipe_toml"),
-    "tomllib": ("weights.map_file", "formats.recipe_toml"),
+    "tomli": ("weights.maps", "formats.recipe.toml"),
+    "tomllib": ("weights.maps", "formats.recipe.toml"),
     "PIL": ("cli.run_values",),
-    "openvino": ("engines.openvino", "engines.openvino_graph"),
+    "openvino": ("engines.openvino",),
     "tensorflow": ("engines.tensorflow_child", "engines.tensorflow_speed_child"),
 }
 AT_MODULE_LEVEL = {
-    "google_crc32c": ("storage.crc32c",),
+    "google_crc32c": ("storage.checksums",),
     "numpy": ("testing.*", "engines.*"),
     "pytest": ("testing.bert.conftest",),
 }
@@ -118,12 +120,10 @@ def _inside(module: str, target: str) -> str | None:
         return "nothing imports tfsmith.testing but tests (and the demo)"
     if FLOORS[wanted] > FLOORS[room]:
         return f"{wanted} (floor {FLOORS[wanted]}) is above {room} (floor {FLOORS[room]}); move what both need downward"
-    if FLOORS[wanted] == FLOORS[room] and FLOORS[room] not in (0, 6):
-        if wanted == "passes" and room in MAY_USE_PASSES:
-            return None
-        return f"{wanted} is beside {room} (floor {FLOORS[room]}); the two meet in api, and share types in ir"
-    if FLOORS[room] == 3 and wanted not in LOWEST_FOR_ROOMS:
-        return f"{room} works on ir alone; let api bring it what {wanted} makes"
+    if FLOORS[wanted] == FLOORS[room] and FLOORS[room] not in (0, 8):
+        return f"{wanted} is beside {room} (floor {FLOORS[room]}); move what both need downward"
+    if FLOORS[room] in ABOVE_FILES and wanted in FILES:
+        return f"{room} works on the model in memory; let a verb bring it what {wanted} makes"
     return None
 
 
@@ -181,19 +181,23 @@ def test_exceptions_are_used() -> None:
         ("ir.node", "from tfsmith.wire.scan import fields", "wire is beside ir"),
         ("wire.scan", "from tfsmith.ir.node import Node", "ir is beside wire"),
         ("storage.span", "import tfsmith.ir.node", "ir (floor 1) is above storage (floor 0)"),
-        ("formats.nodes", "from tfsmith.api import load", "api (floor 4) is above formats"),
-        ("formats.nodes", "from tfsmith import api", "api (floor 4) is above formats"),
-        ("passes.freeze", "from tfsmith.formats.nodes import x", "passes works on ir alone"),
-        ("passes.freeze", "from tfsmith.wire.scan import x", "passes works on ir alone"),
-        ("view.page", "from tfsmith.passes.prune import x", "passes is beside view"),
-        ("passes.prune", "from tfsmith.patterns.match import x", "patterns is beside passes"),
-        ("patterns.match", "from tfsmith.weights.map import x", "weights is beside patterns"),
-        ("api", "from tfsmith.cli.main import main", "cli (floor 5) is above api"),
+        ("formats.nodes", "from tfsmith.api import load", "api (floor 6) is above formats"),
+        ("formats.nodes", "from tfsmith import api", "api (floor 6) is above formats"),
+        ("passes.freeze", "from tfsmith.formats.graph.nodes import x", "passes works on the model in memory"),
+        ("passes.freeze", "from tfsmith.wire.scan import x", "passes works on the model in memory"),
+        ("view.page", "from tfsmith.weights.maps import x", "weights is beside view"),
+        ("passes.prune", "from tfsmith.patterns.match import x", "patterns (floor 4) is above passes"),
+        ("patterns.match", "from tfsmith.weights.map import x", "weights (floor 5) is above patterns"),
+        ("api", "from tfsmith.cli.main import main", "cli (floor 7) is above api"),
         ("cli.show", "from tfsmith.compat.old import x", "compat is beside cli"),
         ("compat.old", "from tfsmith.cli.show import x", "cli is beside compat"),
         ("cli.show", "from tfsmith.testing.models import x", "nothing imports tfsmith.testing"),
-        ("ir.node", "if TYPE_CHECKING:\n    from tfsmith.formats.nodes import x", "formats (floor 2) is above ir"),
-        ("ir.node", "def f():\n    from tfsmith.formats.nodes import x", "formats (floor 2) is above ir"),
+        (
+            "ir.node",
+            "if TYPE_CHECKING:\n    from tfsmith.formats.graph.nodes import x",
+            "formats (floor 2) is above ir",
+        ),
+        ("ir.node", "def f():\n    from tfsmith.formats.graph.nodes import x", "formats (floor 2) is above ir"),
         ("ir.node", "from . import attr", "imports are absolute"),
         ("ir.node", "from .attr import Attr", "imports are absolute"),
         ("ir.node", "from tfsmith.attic.x import y", "'attic' has no floor"),
@@ -230,9 +234,9 @@ def test_wrong_imports_are_found(module: str, line: str, words: str) -> None:
         ("cli.demo", "from tfsmith.testing.models import bert"),
         ("compat.old", "from tfsmith.cli.common import run\nfrom tfsmith import api"),
         ("ir.tensor", "if TYPE_CHECKING:\n    import numpy\ndef f():\n    import numpy"),
-        ("storage.crc32c", "import google_crc32c"),
+        ("storage.checksums", "import google_crc32c"),
         ("testing.models", "import numpy as np"),
-        ("testing.models", "from tfsmith.formats.nodes import x"),
+        ("testing.models", "from tfsmith.formats.graph.nodes import x"),
     ],
 )
 def test_right_imports_are_left_alone(module: str, line: str) -> None:

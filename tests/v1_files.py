@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfsmith.formats.ordered_code import encode_slice_key
-from tfsmith.formats.tensor_slices import Extents, fill_slice_proto
+from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key, fill_slice_proto
 from tfsmith.wire.messages import new
 
 Slices = Sequence[tuple[Extents, dict[str, Any]]]

@@ -12,8 +12,8 @@ from typing import Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from tfsmith.wire import descriptors
-from tfsmith.wire.descriptors import full_name
+from tfsmith.wire import messages as descriptors
+from tfsmith.wire.messages import full_name
 from tfsmith.wire.plan import WritePlan
 from tfsmith.wire.schema import Field, schema
 

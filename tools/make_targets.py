@@ -73,7 +73,7 @@ def _write_openvino() -> None:
     import openvino
     from openvino.frontend import FrontEndManager
 
-    from tfsmith.ir.opdb import builtin_ops
+    from tfsmith.ir.op_database import builtin_ops
 
     frontend = FrontEndManager().load_by_framework("tf")
     known = []
@@ -108,7 +108,7 @@ def _is_translated(frontend: Any, path: str) -> bool:
 
 
 def _probe(op: str) -> bytes:
-    from tfsmith.ir.opdb import builtin_ops
+    from tfsmith.ir.op_database import builtin_ops
     from tfsmith.wire.messages import new
 
     definition = builtin_ops()[op]
@@ -155,7 +155,7 @@ class _String(ctypes.Structure):
 def _write_flex() -> None:
     import tensorflow as tf
 
-    from tfsmith.ir.opdb import builtin_ops
+    from tfsmith.ir.op_database import builtin_ops
 
     library = ctypes.CDLL(str(Path(tf.__file__).with_name("libtensorflow_cc.so.2")))
     is_allowed = getattr(library, FLEX)
@@ -241,7 +241,7 @@ def _write_releases(index: str) -> None:
 
 def _optional(op: str, attrs: set[str], release: str) -> Iterator[str]:
     """Those of them that have a default: others were there from the first day, and only now come to sight."""
-    from tfsmith.ir.opdb import builtin_ops
+    from tfsmith.ir.op_database import builtin_ops
 
     definition = builtin_ops().get(op)
     for attr in () if definition is None else definition.attrs:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 import sys
 
-from tfsmith.engines.openvino_graph import Handover
+from tfsmith.engines.openvino import Handover
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
-from tfsmith.ir.opdb import builtin_ops
+from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import UNKNOWN
 

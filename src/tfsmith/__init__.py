@@ -53,11 +53,10 @@ if TYPE_CHECKING:
     )
     from tfsmith.ir.function import Function
     from tfsmith.ir.graph import Graph
+    from tfsmith.ir.metagraph import Signature
     from tfsmith.ir.model import Model
     from tfsmith.ir.node import Node
-    from tfsmith.ir.pattern import Pattern
-    from tfsmith.ir.recipe import Recipe
-    from tfsmith.ir.signature import Signature
+    from tfsmith.ir.recipe import Pattern, Recipe
     from tfsmith.ir.tensor import Tensor
 
 __all__ = [
@@ -148,7 +147,7 @@ def __getattr__(name: str) -> object:
     if name in _FROM_API:
         return getattr(import_module("tfsmith.api"), name)
     if name in _FROM_IR:
-        return getattr(import_module(f"tfsmith.ir.{name.lower()}"), name)
+        return getattr(import_module(f"tfsmith.ir.{'recipe' if name == 'Pattern' else name.lower()}"), name)
     if name == "bert_op":
         return import_module("tfsmith.bert_op")
     raise AttributeError(f"module 'tfsmith' has no attribute {name!r}")

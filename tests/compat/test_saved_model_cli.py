@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from tfsmith.api import load
+from tfsmith.compat import functions_text as load_order
 from tfsmith.compat.saved_model_cli import main
-from tfsmith.view import load_order
 from tfsmith.wire.messages import parse
 
 pytestmark = pytest.mark.tensorflow

@@ -14,9 +14,8 @@ from tests.table_files import GOLDEN_INDEX, bundle_entry, raw_table, table, writ
 from tests.v1_files import TENSORS, v1_entries
 
 from tfsmith.errors import ChecksumError, CorruptFileError, TfsmithError
-from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1
-from tfsmith.formats.ordered_code import encode_slice_key
-from tfsmith.formats.tensor_slices import Extents
+from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key
+from tfsmith.formats.checkpoint.version1 import open_checkpoint_v1
 
 RANDOM = settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 PROTO_BYTES = st.binary(max_size=40)

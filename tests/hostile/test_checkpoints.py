@@ -35,12 +35,11 @@ from tfsmith.errors import (
     UnreadableFileError,
     UnsupportedError,
 )
-from tfsmith.formats.ordered_code import encode_slice_key
-from tfsmith.formats.sstable import Table
-from tfsmith.formats.tensor_slices import Extents, fill_slice_proto
-from tfsmith.formats.tensorbundle import open_bundle
-from tfsmith.storage.crc32c import crc32c, extend, mask
-from tfsmith.storage.source import from_bytes
+from tfsmith.formats.checkpoint.bundle import open_bundle
+from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key, fill_slice_proto
+from tfsmith.formats.checkpoint.table import Table
+from tfsmith.storage.checksums import crc32c, extend, mask
+from tfsmith.storage.span import from_bytes
 
 FLOAT, INT32, STRING, VARIANT = 1, 3, 7, 21
 

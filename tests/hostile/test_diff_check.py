@@ -19,7 +19,7 @@ from tests.hostile.test_models import damaged
 import tfsmith
 from tfsmith.cli.diff_text import sections, summary
 from tfsmith.errors import TfsmithError
-from tfsmith.passes.target import target_names
+from tfsmith.passes.check_target import target_names
 from tfsmith.wire.messages import parse
 
 FLOAT = attr_value(type=1)

@@ -24,8 +24,8 @@ from tfsmith import api, records
 from tfsmith.cli.render import _plain
 from tfsmith.cli.show_text import sections
 from tfsmith.errors import TfsmithError
-from tfsmith.formats.checkpoint_saver import write_checkpoint
-from tfsmith.formats.savedmodel_saver import save_saved_model
+from tfsmith.formats.checkpoint.writer import write_checkpoint
+from tfsmith.formats.savedmodel.folder import save_saved_model
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.testing.models import conv_net, linear_regression

@@ -27,8 +27,8 @@ from tests.hostile.attack import (
 
 import tfsmith
 from tfsmith.errors import InvalidModelError, LimitError
-from tfsmith.formats import nodes as node_reader
-from tfsmith.formats.checkpoint_saver import write_checkpoint
+from tfsmith.formats.checkpoint.writer import write_checkpoint
+from tfsmith.formats.graph import nodes as node_reader
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.names import nearest
 from tfsmith.ir.tensor import ArrayTensor

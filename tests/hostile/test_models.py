@@ -141,7 +141,7 @@ def test_depth_is_bounded() -> None:
 
 
 def test_side_files_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfsmith.formats import savedmodel
+    from tfsmith.formats.savedmodel import folder as savedmodel
 
     monkeypatch.setattr(savedmodel, "_MAX_SIDE_FILES", 3)
     write_files(tmp_path, {"saved_model.pb": planted.saved_model(), **{f"assets/{number}": b"" for number in range(9)}})

@@ -11,10 +11,10 @@ from tests.helpers import attr_value, const_node, field, graph_def, node_def, wr
 from tests.hostile.attack import CONTROL, Answer, cli
 from tests.hostile.mutate import byte_mutations, mutate
 
-from tfsmith.formats.recipe_toml_writer import recipe_toml
+from tfsmith.formats.recipe.toml import recipe_toml
 from tfsmith.ir.node import Node
-from tfsmith.ir.pattern import Pattern
-from tfsmith.patterns.from_pattern import recipe_from_pattern
+from tfsmith.ir.recipe import Pattern
+from tfsmith.patterns.extract import recipe_from_pattern
 from tfsmith.wire.messages import new, parse
 
 T = {"T": attr_value(type=1)}

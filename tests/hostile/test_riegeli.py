@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from tests.riegeli_files import BLOCK, BYTES, CONTENT, GRAPH, KEY, Parts, RiegeliWriter, Tag, simple_data, split
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, TruncatedFileError
-from tfsmith.formats import chunked
-from tfsmith.formats.chunked import plan_chunked, read_chunked
-from tfsmith.storage.highwayhash import highwayhash64
-from tfsmith.storage.source import from_bytes
+from tfsmith.formats.cpb import chunked
+from tfsmith.formats.cpb.chunked import plan_chunked, read_chunked
+from tfsmith.formats.cpb.riegeli import highwayhash64
+from tfsmith.storage.span import from_bytes
 from tfsmith.wire.messages import new
 
 

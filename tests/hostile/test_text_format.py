@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tests.helpers import MemorySink
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import from_bytes
 from tfsmith.wire.messages import message_class, new
 from tfsmith.wire.text_reader import text_to_wire
 from tfsmith.wire.text_writer import write_text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tfsmith.formats.tensorbundle import open_bundle
+from tfsmith.formats.checkpoint.bundle import open_bundle
 from tfsmith.ir.tensor import Tensor
 
 

@@ -14,7 +14,7 @@ import pytest
 import tfsmith
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.passes.target import find_target, target_names
+from tfsmith.passes.check_target import find_target, target_names
 from tfsmith.testing.models import bert_classifier, conv_net
 from tfsmith.testing.write import write_frozen
 

@@ -11,17 +11,15 @@ import numpy
 import pytest
 from tests.table_files import block, entry, raw_table, snappy_compress, table
 
-from tfsmith.formats.bundle_data import StoredSlices, StoredTensor
-from tfsmith.formats.bundle_writer import write_bundle
-from tfsmith.formats.checkpoint_state import read_checkpoint_state, write_checkpoint_state
-from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1
-from tfsmith.formats.snappy import decompress
-from tfsmith.formats.sstable import Table
-from tfsmith.formats.tensorbundle import Bundle, open_bundle
+from tfsmith.formats.checkpoint.bundle import Bundle, StoredSlices, StoredTensor, open_bundle
+from tfsmith.formats.checkpoint.find import read_checkpoint_state, write_checkpoint_state
+from tfsmith.formats.checkpoint.table import Table, decompress
+from tfsmith.formats.checkpoint.version1 import open_checkpoint_v1
+from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
-from tfsmith.storage.source import from_bytes, open_file
+from tfsmith.storage.span import from_bytes, open_file
 from tfsmith.wire.messages import parse
 from tfsmith.wire.scan import fields, read_varint
 

@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from tests.riegeli_files import BYTES, CONTENT, GRAPH, Parts, split
 
-from tfsmith.formats.chunked import read_chunked
-from tfsmith.storage.source import open_file
+from tfsmith.formats.cpb.chunked import read_chunked
+from tfsmith.storage.span import open_file
 from tfsmith.wire.messages import new
 
 pytestmark = pytest.mark.tensorflow

@@ -197,7 +197,7 @@ def test_graph_is_walked_as_tensorflow_walks_it(model: Model, meta_file: Path, v
 
 
 def test_types_of_outputs_are_those_of_tensorflow(model: Model, meta_file: Path, v1: Any) -> None:
-    from tfsmith.passes.endpoints import output_type
+    from tfsmith.passes.interface import output_type
 
     with v1.Graph().as_default() as graph:
         v1.train.import_meta_graph(str(meta_file))
@@ -300,8 +300,8 @@ def test_signatures_and_assets(tf1_saved_model: Path) -> None:
 
 
 def test_signatures_written_afresh_are_the_same_messages(tf1_saved_model: Path) -> None:
-    from tfsmith.formats.metagraph import plan_meta_graph
-    from tfsmith.ir.part import Part
+    from tfsmith.formats.graph.metagraph import plan_meta_graph
+    from tfsmith.ir.body import Part
     from tfsmith.records import replace
 
     model, wanted = tfsmith.load(tf1_saved_model), _saved_model(tf1_saved_model)

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from tfsmith.formats.opdefs import op_from_message, op_to_message
+from tfsmith.formats.graph.graphdef import op_from_message, op_to_message
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.opdb import builtin_ops
+from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.tensor import FilledTensor
 from tfsmith.wire.messages import parse

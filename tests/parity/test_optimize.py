@@ -17,7 +17,7 @@ from tfsmith.api import optimizing
 from tfsmith.api.fusing import BERT, bert_nodes, change_bert_nodes, fuse_encoder
 from tfsmith.cli.main import main
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.opdb import OpDatabase
+from tfsmith.ir.op_database import OpDatabase
 from tfsmith.patterns.replace import Replaced
 from tfsmith.records import replace
 from tfsmith.testing.bert_config import BertConfig

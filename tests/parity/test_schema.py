@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from tfsmith.wire.descriptors import full_name, pool
-from tfsmith.wire.messages import message_class
+from tfsmith.wire.messages import full_name, message_class, pool
 from tfsmith.wire.schema import schema
 
 pytestmark = pytest.mark.tensorflow

@@ -12,9 +12,9 @@ import pytest
 import tfsmith
 from tfsmith import records
 from tfsmith.cli.main import main
+from tfsmith.ir.body import Part
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.part import Part
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, conv_net, linear_regression

@@ -13,8 +13,8 @@ from tests.pattern_queries import recipe
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.recipe import NodeQuery, Query, Repeat
-from tfsmith.patterns import anchors as anchors_module
-from tfsmith.patterns import search as search_module
+from tfsmith.patterns import matcher as anchors_module
+from tfsmith.patterns import matcher as search_module
 from tfsmith.patterns.matcher import find_matches
 
 OPS = {"Const": 0, "Relu": 1, "Identity": 1, "Add": 2, "Sub": 2}

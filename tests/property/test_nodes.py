@@ -12,17 +12,15 @@ from hypothesis import strategies as st
 from tests.helpers import field, payloads
 
 from tfsmith.errors import CorruptFileError, TfsmithError
-from tfsmith.formats import attrs as attrs_module
-from tfsmith.formats import nodes as nodes_module
-from tfsmith.formats.attrs import attr_from_message, plan_attr
-from tfsmith.formats.graphdef import plan_graph, read_graph
-from tfsmith.formats.nodes import plan_node
+from tfsmith.formats.graph import nodes as attrs_module
+from tfsmith.formats.graph import nodes as nodes_module
+from tfsmith.formats.graph.graphdef import plan_graph, read_graph
+from tfsmith.formats.graph.nodes import attr_from_message, plan_attr, plan_node
 from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import OpaqueTensor, StringTensor, Tensor
-from tfsmith.storage.source import from_bytes
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import encode_varint, tag
 

@@ -21,10 +21,10 @@ from tests.replace_models import (
 )
 
 from tfsmith.ir.body import Body
-from tfsmith.ir.check import check_graph
+from tfsmith.ir.graph import check_graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Recipe
-from tfsmith.patterns.facts import match_nodes
+from tfsmith.patterns.build import match_nodes
 from tfsmith.patterns.replace import ReplaceOptions, replace
 
 _ONE = ("Identity", "Neg", "Relu", "Square", "Shape")

@@ -11,17 +11,15 @@ from hypothesis import strategies as st
 from tests.table_files import block, entry, raw_table, snappy_compress, table
 
 from tfsmith.errors import CorruptFileError
-from tfsmith.formats import ordered_code
-from tfsmith.formats.bundle_writer import write_bundle
-from tfsmith.formats.ordered_code import decode_slice_key, encode_slice_key
-from tfsmith.formats.snappy import decompress
-from tfsmith.formats.sstable import Table
-from tfsmith.formats.tensor_slices import Box, find_flaw
-from tfsmith.formats.tensorbundle import open_bundle
-from tfsmith.formats.varints import decode_varints
+from tfsmith.formats.checkpoint import slices as ordered_code
+from tfsmith.formats.checkpoint.bundle import open_bundle
+from tfsmith.formats.checkpoint.slices import Box, decode_slice_key, encode_slice_key, find_flaw
+from tfsmith.formats.checkpoint.strings import decode_varints
+from tfsmith.formats.checkpoint.table import Table, decompress
+from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import from_bytes
 from tfsmith.wire.plan import encode_varint
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)

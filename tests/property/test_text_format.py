@@ -13,14 +13,11 @@ from hypothesis import strategies as st
 from tests.helpers import MemorySink
 
 from tfsmith.errors import TfsmithError
-from tfsmith.storage.source import from_bytes
-from tfsmith.wire.descriptors import pool
-from tfsmith.wire.messages import message_class, new
+from tfsmith.storage.span import from_bytes
+from tfsmith.wire.messages import message_class, new, pool
 from tfsmith.wire.schema import Field, schema
-from tfsmith.wire.text_printer import Printer
-from tfsmith.wire.text_reader import read_printed, text_to_wire
-from tfsmith.wire.text_slow import parse_slowly
-from tfsmith.wire.text_writer import message_text, write_text
+from tfsmith.wire.text_reader import parse_slowly, read_printed, text_to_wire
+from tfsmith.wire.text_writer import Printer, message_text, write_text
 
 STR_IS_SOUND = int(google.protobuf.__version__.partition(".")[0]) >= 6
 """That of protobuf 5 does not escape quotes in bytes, and prints fields in another order."""

@@ -13,8 +13,7 @@ from tests.helpers import MemorySink
 
 from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError
 from tfsmith.storage.sink import AtomicFile
-from tfsmith.storage.source import from_bytes, open_file
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, from_bytes, open_file
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan, encode_varint, tag
 from tfsmith.wire.scan import BYTES, FIXED32, FIXED64, VARINT, as_int32, as_int64, fields, read_varint

@@ -11,17 +11,14 @@ import numpy as np
 import pytest
 
 from tfsmith.errors import UsageError
-from tfsmith.formats.graphdef import plan_graph
+from tfsmith.formats.graph.graphdef import plan_graph
 from tfsmith.formats.opener import open_model
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import Shape
 from tfsmith.storage.span import Span
-from tfsmith.testing.builder import GraphBuilder
-from tfsmith.testing.conv_net import ConvNetConfig
-from tfsmith.testing.models import BertConfig, TestModel, bert_classifier, conv_net, linear_regression
-from tfsmith.testing.names import Names
-from tfsmith.testing.opcheck import graph_problems
+from tfsmith.testing.builder import GraphBuilder, Names, graph_problems
+from tfsmith.testing.models import BertConfig, ConvNetConfig, TestModel, bert_classifier, conv_net, linear_regression
 from tfsmith.testing.values import FLOAT32, INT32, INT64
 from tfsmith.testing.variables import Kind, truncated_normal, zeros
 from tfsmith.testing.weights import SeededTensor, Weights

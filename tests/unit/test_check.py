@@ -16,18 +16,18 @@ from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.attr import Func
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.opdb import builtin_ops
+from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import StringTensor
-from tfsmith.passes.target import find_target, target_names
+from tfsmith.passes.check_target import find_target, target_names
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
 

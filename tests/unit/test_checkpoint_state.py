@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tfsmith.errors import CorruptFileError, LimitError, UnreadableFileError
-from tfsmith.formats.checkpoint_state import read_checkpoint_state, write_checkpoint_state
+from tfsmith.formats.checkpoint.find import read_checkpoint_state, write_checkpoint_state
 
 
 def test_reads_the_file_of_a_folder(tmp_path: Path) -> None:

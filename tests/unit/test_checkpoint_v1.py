@@ -10,8 +10,8 @@ from tests.table_files import block, entry, raw_table, snappy_compress, table
 from tests.v1_files import FULL, TENSORS, VALUES, Slices, v1_entries, whole
 
 from tfsmith.errors import CorruptFileError, TfsmithError, UnreadableFileError, UnsupportedError, WrongFileError
-from tfsmith.formats.checkpoint_v1 import open_checkpoint_v1, v1_files
-from tfsmith.formats.ordered_code import encode_slice_key
+from tfsmith.formats.checkpoint.slices import encode_slice_key
+from tfsmith.formats.checkpoint.version1 import open_checkpoint_v1, v1_files
 from tfsmith.ir.tensor import SlicedTensor
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new

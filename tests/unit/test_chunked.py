@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from tests.riegeli_files import BLOCK, BYTES, CONTENT, GRAPH, LIBRARY, Parts, split
 
 from tfsmith.errors import CorruptFileError, UnsupportedError
-from tfsmith.formats.chunked import is_chunked, plan_chunked, read_chunked
-from tfsmith.storage.source import from_bytes
-from tfsmith.storage.span import Span
+from tfsmith.formats.cpb.chunked import is_chunked, plan_chunked, read_chunked
+from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import new
 from tfsmith.wire.scan import fields
 

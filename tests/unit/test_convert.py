@@ -18,14 +18,14 @@ import tfsmith
 from tfsmith.api import ConvertOptions
 from tfsmith.cli.main import main
 from tfsmith.errors import OutputError, UnreadableFileError, UsageError
-from tfsmith.formats.bundle_writer import write_bundle
-from tfsmith.formats.target import choose_target
+from tfsmith.formats.checkpoint.writer import write_bundle
+from tfsmith.formats.saver import choose_target
+from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.part import Part
-from tfsmith.passes.resave import has_saver
+from tfsmith.passes.saver import has_saver
 from tfsmith.passes.variables import restore_sources
 from tfsmith.records import replace
 from tfsmith.testing.models import linear_regression

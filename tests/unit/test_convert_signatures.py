@@ -20,8 +20,8 @@ from tfsmith.errors import (
     NotFoundInModelError,
     UsageError,
 )
-from tfsmith.formats.bundle_writer import write_bundle
-from tfsmith.formats.object_graph import rename_tensors
+from tfsmith.formats.checkpoint.writer import write_bundle
+from tfsmith.formats.savedmodel.object_graph import rename_tensors
 from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import StringTensor, Tensor
 from tfsmith.passes.variables import restore_sources

@@ -27,20 +27,20 @@ from tests.table_files import bundle_entry, header, write_raw_bundle
 import tfsmith
 from tfsmith.api import ConvertOptions
 from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, UnsupportedError, UsageError
-from tfsmith.formats.bundle_writer import write_bundle
-from tfsmith.ir.cast import CastTensor, cast_tensor
+from tfsmith.formats.checkpoint.writer import write_bundle
+from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import training_names
 from tfsmith.ir.node import Node
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor
-from tfsmith.ir.variable_names import training_names
+from tfsmith.ir.tensor_views import CastTensor, cast_tensor
 from tfsmith.passes.variables import restore_sources
 from tfsmith.records import replace
-from tfsmith.storage.crc32c import crc32c, mask
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.checksums import crc32c, mask
+from tfsmith.storage.span import from_bytes
 
 
 @pytest.fixture
@@ -195,8 +195,7 @@ def test_rules_that_do_not_work(folder: Path, rule: tuple[str, str], error: type
 
 def test_slices_keep_their_form(tmp_path: Path) -> None:
     """A partitioned variable stays one, renamed and made small; the index alone changes for a name."""
-    from tfsmith.formats.bundle_data import StoredSlices
-    from tfsmith.formats.tensorbundle import open_bundle
+    from tfsmith.formats.checkpoint.bundle import StoredSlices, open_bundle
 
     pieces = (Piece((0,), array(1, 2)), Piece((2,), array(3)))
     whole = StoredSlices(FLOAT, Shape((3,)), pieces, "w", (((0, 2),), ((2, 1),)))
@@ -321,7 +320,7 @@ def test_constants_of_a_frozen_graph(folder: Path) -> None:
 
 def test_constants_are_cast_while_they_are_written(folder: Path) -> None:
     """The plan of a message knows its size before any value is read."""
-    from tfsmith.formats.tensorproto import plan_tensor
+    from tfsmith.formats.graph.tensorproto import plan_tensor
     from tfsmith.wire.plan import WritePlan
 
     class Counted(FilledTensor):

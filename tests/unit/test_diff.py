@@ -17,6 +17,7 @@ from tfsmith.api import SECTIONS, Difference
 from tfsmith.cli.main import main
 from tfsmith.errors import InvalidModelError, UsageError
 from tfsmith.ir.attr import Attr, Func
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph, Versions
@@ -24,7 +25,6 @@ from tfsmith.ir.metagraph import Asset, Collection, MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor
 from tfsmith.records import replace

@@ -11,14 +11,10 @@ from tests.pictures import BERT_WEIGHTS, bert_recipe, small_bert
 
 from tfsmith import api
 from tfsmith.errors import NotFoundInModelError, OutputError
-from tfsmith.ir.match import Match, Unit
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.pattern import Pattern
-from tfsmith.ir.recipe import NodeQuery, Query, Recipe, Repeat, TargetNode, Variant
-from tfsmith.view.drawing.folding import fold_names, scope_groups
-from tfsmith.view.drawing.page import recipe_page
-from tfsmith.view.drawing.piece import lay_out
-from tfsmith.view.drawing.recipe_drawing import draw_recipe
+from tfsmith.ir.recipe import Match, NodeQuery, Pattern, Query, Recipe, Repeat, TargetNode, Unit, Variant
+from tfsmith.view.canvas import fold_names, scope_groups
+from tfsmith.view.recipe_drawing import draw_recipe, lay_out, recipe_page
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "bert-recipe.svg"
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,14 +8,14 @@ import pytest
 
 import tfsmith
 from tfsmith.ir.attr import attr
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection, MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import UNKNOWN, Shape
-from tfsmith.passes.endpoints import guess_inputs, guess_outputs, output_shape, output_type
+from tfsmith.passes.interface import guess_inputs, guess_outputs, output_shape, output_type
 
 FLOAT = {"dtype": dtype(1), "T": dtype(1)}
 

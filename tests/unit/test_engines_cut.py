@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tfsmith.engines.cut import cut_graph
-from tfsmith.engines.protocol import Port
+from tfsmith.engines.protocol import Port, cut_graph
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node

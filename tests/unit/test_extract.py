@@ -6,15 +6,15 @@ import pytest
 from tests.helpers import UNKNOWN, field, graph_def, node_def
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
-from tfsmith.formats.graphdef import read_graph
+from tfsmith.formats.graph.graphdef import read_graph
+from tfsmith.ir.body import Part
 from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
-from tfsmith.ir.pattern import Pattern
+from tfsmith.ir.recipe import Pattern
 from tfsmith.patterns.extract import extract
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import from_bytes
 
 
 def graph(*nodes: tuple[str, str, str]) -> Graph:

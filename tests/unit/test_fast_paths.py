@@ -11,25 +11,23 @@ import pytest
 
 from tfsmith.cli.common import DONE, run
 from tfsmith.errors import InvalidModelError
-from tfsmith.formats import nodes as nodes_module
-from tfsmith.formats.graphdef import plan_graph, read_graph
-from tfsmith.formats.opdefs import op_lookup
+from tfsmith.formats.graph import nodes as nodes_module
+from tfsmith.formats.graph.graphdef import op_lookup, plan_graph, read_graph
 from tfsmith.ir.attr import Func
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph, Saver
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.passes.prune import clean_colocation, colocated, prune_library
 from tfsmith.passes.variables import Source, restore_sources
 from tfsmith.storage import span as span_module
 from tfsmith.storage.sink import AtomicFile, FileSink
-from tfsmith.storage.source import FileSource, from_bytes, open_file, release_pages
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import FileSource, Span, from_bytes, open_file, release_pages
 from tfsmith.wire.plan import WritePlan
 
 FLOAT, STRING = dtype_named("float32"), dtype_named("string")

@@ -10,11 +10,10 @@ from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.pattern import Pattern
-from tfsmith.ir.recipe import NodeQuery, Query
+from tfsmith.ir.recipe import NodeQuery, Pattern, Query
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
-from tfsmith.patterns.from_pattern import recipe_from_pattern
+from tfsmith.patterns.extract import recipe_from_pattern
 
 FLOAT = dtype_named("float32")
 MINE = Node("fused", "Mine", ("x",), {"N": 3}, device="/gpu:0")

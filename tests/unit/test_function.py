@@ -10,14 +10,13 @@ from tests.helpers import attr_value, field, node_def
 import tfsmith
 from tfsmith.errors import InvalidModelError, TfsmithError
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.body import Use
+from tfsmith.ir.body import Part, Use
 from tfsmith.ir.dtype import dtype
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
 from tfsmith.wire.messages import new, parse
 
 
@@ -171,7 +170,7 @@ def test_function_made_in_memory_is_written_whole() -> None:
     nodes = (Node("id", "Identity", ("x",), {"T": dtype(1)}),)
     parts = FunctionParts(signature, nodes, {"y": "id:output:0"}, {"c": "id"}, attrs, {0: {"k": Attr("int", 3)}})
     graph = Graph((Node("call", "f", ("call",)),), library=Library({"f": Function("f", Part.of(parts))}))
-    from tfsmith.formats.graphdef import plan_graph
+    from tfsmith.formats.graph.graphdef import plan_graph
     from tfsmith.storage.span import Span
 
     plan = plan_graph(graph)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from tfsmith.compat.functions_text import functions_text, load_order, loaded_names
 from tfsmith.ir.attr import Func
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph
@@ -14,9 +16,6 @@ from tfsmith.ir.metagraph import MetaGraph, ObjectGraph, ObjectNode
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
-from tfsmith.view.function_text import functions_text
-from tfsmith.view.load_order import load_order, loaded_names
 
 Plain = dict[str, Any]
 NONE: Plain = {"none_value": {}}

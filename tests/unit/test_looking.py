@@ -25,7 +25,7 @@ def hook(event, arguments):
         deeds.append([event, str(arguments[0])[:200] if arguments else ""])
 sys.dont_write_bytecode = True
 from tfsmith.cli import main, show
-import tfsmith.api, tfsmith.formats.chunked
+import tfsmith.api, tfsmith.formats.cpb.chunked
 sys.addaudithook(hook)
 code = main.main(["show", *sys.argv[1:]])
 sys.stdout.flush()

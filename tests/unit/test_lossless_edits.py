@@ -10,12 +10,12 @@ from tests.hostile.attack import call, function, tf2_model
 
 import tfsmith
 from tfsmith import records
-from tfsmith.formats.attrs import attr_from_span, plan_attr
-from tfsmith.formats.metagraph import plan_meta_graph
+from tfsmith.formats.graph.metagraph import plan_meta_graph
+from tfsmith.formats.graph.nodes import attr_from_span, plan_attr
 from tfsmith.ir.attr import Attr
+from tfsmith.ir.body import Part
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import from_bytes
 from tfsmith.wire.messages import parse
 
 UNKNOWN = field(1999, b"from the future")

@@ -10,13 +10,11 @@ from tests.helpers import field, graph_def, node_def, write_files
 
 import tfsmith
 from tfsmith.errors import CorruptFileError, InvalidModelError
-from tfsmith.formats.collections import plan_collections
-from tfsmith.formats.metagraph import plan_meta_graph
+from tfsmith.formats.graph.metagraph import plan_collections, plan_meta_graph
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype
-from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, MetaInfo, Saver
-from tfsmith.ir.part import Part
+from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, MetaInfo, Saver, Signature, TensorInfo
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.signature import Signature, TensorInfo
 from tfsmith.records import replace
 from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse

@@ -24,7 +24,7 @@ from tfsmith.errors import (
     WrongFileError,
 )
 from tfsmith.formats.sniff import sniff
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import from_bytes
 from tfsmith.wire.messages import new, parse
 
 GRAPH = graph_def([node_def("a", "NoOp"), node_def("b", "NoOp", ["^a"])])

@@ -24,7 +24,7 @@ from tfsmith.cli.main import main
 from tfsmith.engines.protocol import Port
 from tfsmith.errors import EngineError, UsageError
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.match import Match, Unit
+from tfsmith.ir.recipe import Match, Unit
 from tfsmith.ir.shape import Shape
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, linear_regression

@@ -10,13 +10,11 @@ from tests.replace_models import FLOAT, axes, const, match_of, model_of, node, p
 from tfsmith.errors import UnsupportedError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.match import Match, Unit
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.recipe import Expression, Recipe, TargetNode
+from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
-from tfsmith.patterns.build import Built, Source, build, target_name
-from tfsmith.patterns.facts import common_scope, match_nodes
-from tfsmith.patterns.knowledge import Knowledge
+from tfsmith.patterns.build import Built, Source, build, common_scope, match_nodes, target_name
+from tfsmith.patterns.tensor_facts import Knowledge
 
 NODES = [
     placeholder("x", (2, 4)),

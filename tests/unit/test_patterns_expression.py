@@ -15,8 +15,7 @@ from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Tensor
-from tfsmith.patterns.expression import evaluate, parse_expression
-from tfsmith.patterns.typed import typed
+from tfsmith.patterns.expressions import evaluate, parse_expression, typed
 
 
 class Known:

@@ -8,14 +8,13 @@ import pytest
 from tests.replace_models import FLOAT, INT32, RESOURCE, axes, call, const, function, model_of, node, placeholder
 
 from tfsmith.ir.attr import Func
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import ObjectGraph, ObjectNode
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import UNKNOWN, Shape
-from tfsmith.patterns.knowledge import Knowledge
+from tfsmith.patterns.tensor_facts import Knowledge
 
 NODES = [
     placeholder("x", (None, 4)),

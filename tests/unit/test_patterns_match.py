@@ -8,21 +8,19 @@ import numpy as np
 import pytest
 from tests.pattern_queries import graph, node, query, recipe, wanted
 
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.match import Match, Miss
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
-from tfsmith.ir.recipe import ConstantQuery, Query
+from tfsmith.ir.recipe import ConstantQuery, Match, Miss, Query
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.patterns.matcher import Matcher, find_matches
-from tfsmith.storage.source import from_bytes
-from tfsmith.testing.frozen import frozen_graph
+from tfsmith.storage.span import from_bytes
 from tfsmith.testing.models import bert_classifier
+from tfsmith.testing.write import frozen_graph
 
 FLOAT = dtype_named("float32")
 DOUBLE = dtype_named("float64")

@@ -9,9 +9,8 @@ import pytest
 from tests.pattern_queries import graph, query, recipe, wanted
 
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.match import Match
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.recipe import Query, Repeat
+from tfsmith.ir.recipe import Match, Query, Repeat
 from tfsmith.patterns.matcher import Found, find_matches
 
 CARRY = {"x": Endpoint("out", 0)}

@@ -10,9 +10,9 @@ from tfsmith.errors import InvalidModelError, LimitError, UsageError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import ConstantQuery, Query, Recipe, Repeat
-from tfsmith.patterns import budget as budget_module
+from tfsmith.patterns import index as budget_module
 from tfsmith.patterns.matcher import find_matches
-from tfsmith.patterns.validate import validate
+from tfsmith.patterns.query import validate
 
 pytestmark = pytest.mark.slow
 

@@ -8,14 +8,13 @@ import pytest
 from tests.pattern_queries import query, recipe, wanted
 
 from tfsmith.errors import UsageError
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.name_rule import parse_name_rule
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
-from tfsmith.ir.recipe import Query, Repeat
+from tfsmith.ir.recipe import Query, Repeat, parse_name_rule
 from tfsmith.patterns.matcher import Found, Matcher, find_matches
 from tfsmith.records import replace
 

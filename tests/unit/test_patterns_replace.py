@@ -28,14 +28,13 @@ import tfsmith
 from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.check import check_graph
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.metagraph import Asset, Collection, Saver
+from tfsmith.ir.graph import check_graph
+from tfsmith.ir.metagraph import Asset, Collection, Saver, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Recipe, Repeat, TargetNode
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.signature import TensorInfo
 from tfsmith.patterns.replace import Replaced, ReplaceOptions, replace
 
 

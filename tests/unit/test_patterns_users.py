@@ -8,12 +8,12 @@ import pytest
 from tests.replace_models import FLOAT, axes, const, function, model_of, node, placeholder
 
 from tfsmith.errors import NotFoundInModelError
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, ObjectGraph, ObjectNode, Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node
-from tfsmith.ir.part import Part
-from tfsmith.patterns.users import examine, may_be_pruned, outside_of_function, outside_of_graph, stale_contexts
+from tfsmith.patterns.replaceable import examine, may_be_pruned, outside_of_function, outside_of_graph, stale_contexts
 
 INT32 = dtype_named("int32")
 NODES = [

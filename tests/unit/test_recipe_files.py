@@ -9,9 +9,9 @@ from tests.helpers import UNKNOWN, const_node, field, graph_def, node_def, write
 
 from tfsmith import api
 from tfsmith.errors import CorruptFileError, OutputError, TfsmithError, UnreadableFileError, UsageError, WrongFileError
-from tfsmith.formats.recipe import read_node, read_pattern, read_recipe, write_pattern, write_recipe
+from tfsmith.formats.recipe.protobuf import read_node, read_pattern, read_recipe, write_pattern, write_recipe
 from tfsmith.ir.node import Node
-from tfsmith.ir.pattern import Pattern
+from tfsmith.ir.recipe import Pattern
 
 SEED = node_def("y", "AddV2", ["a", "b:1"], {"T": b"\x30\x01"}, device="/cpu:0", extra=UNKNOWN)
 INNER = node_def("a", "Relu", ["x", "^c"])

@@ -15,26 +15,24 @@ import tfsmith
 from tfsmith import api
 from tfsmith.errors import UnsupportedError
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.part import Part
 from tfsmith.ir.recipe import Recipe, Repeat, TargetNode
 from tfsmith.ir.tensor import ArrayTensor
-from tfsmith.patterns.expression import evaluate
-from tfsmith.patterns.facts import MatchFacts
-from tfsmith.patterns.knowledge import Knowledge
+from tfsmith.patterns.build import MatchFacts
+from tfsmith.patterns.expressions import evaluate
 from tfsmith.patterns.library import builtin_recipe, builtin_recipes
 from tfsmith.patterns.matcher import Matcher
+from tfsmith.patterns.query import flat_values
 from tfsmith.patterns.replace import Replaced
-from tfsmith.patterns.small_values import flat_values
+from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.testing.bert_config import BertConfig
-from tfsmith.testing.frozen import frozen_graph
 from tfsmith.testing.models import TestModel, bert_classifier
 from tfsmith.testing.variables import Kind
-from tfsmith.testing.write import write_frozen
+from tfsmith.testing.write import frozen_graph, write_frozen
 
 pytestmark = pytest.mark.slow
 

@@ -10,18 +10,16 @@ import tfsmith
 from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.formats.recipe_toml import parse_recipe_toml
-from tfsmith.formats.recipe_toml_writer import recipe_toml
+from tfsmith.formats.recipe.toml import parse_recipe_toml, recipe_toml
+from tfsmith.ir.body import Part
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
-from tfsmith.ir.name_rule import parse_name_rule
-from tfsmith.ir.part import Part
-from tfsmith.patterns.draft_names import local_name, rule_of, rules_of_units
+from tfsmith.ir.recipe import parse_name_rule
+from tfsmith.patterns.draft import local_name, rule_of, rules_of_units
 from tfsmith.testing.bert_config import BertConfig
-from tfsmith.testing.frozen import frozen_graph
 from tfsmith.testing.models import TestModel, bert_classifier, conv_net, linear_regression
 from tfsmith.testing.variables import Kind
-from tfsmith.testing.write import write_frozen
+from tfsmith.testing.write import frozen_graph, write_frozen
 
 pytestmark = pytest.mark.slow
 

@@ -8,16 +8,13 @@ from pathlib import Path
 import pytest
 
 from tfsmith.errors import UnreadableFileError, UsageError
-from tfsmith.formats.recipe_toml import parse_recipe_toml, read_recipe_toml
-from tfsmith.formats.recipe_toml_writer import recipe_toml
+from tfsmith.formats.recipe.toml import parse_recipe_toml, read_recipe_toml, recipe_toml
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.literals import float32
-from tfsmith.ir.name_rule import parse_name_rule
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.pattern import Pattern
-from tfsmith.ir.recipe import ConstantQuery, Expression
-from tfsmith.patterns.from_pattern import recipe_from_pattern
+from tfsmith.ir.recipe import ConstantQuery, Expression, Pattern, parse_name_rule
+from tfsmith.patterns.extract import recipe_from_pattern
 
 FULL = """\
 [recipe]

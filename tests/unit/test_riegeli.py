@@ -9,11 +9,9 @@ import pytest
 from tests.riegeli_files import BLOCK, RiegeliWriter, simple_data
 
 from tfsmith.errors import ChecksumError, CorruptFileError, LimitError, UnsupportedError, WrongFileError
-from tfsmith.formats import riegeli
-from tfsmith.formats.inflate import inflate
-from tfsmith.formats.riegeli import SIGNATURE, Record, RecordFile
-from tfsmith.storage.highwayhash import highwayhash64
-from tfsmith.storage.source import from_bytes
+from tfsmith.formats.cpb import riegeli
+from tfsmith.formats.cpb.riegeli import SIGNATURE, Record, RecordFile, highwayhash64, inflate
+from tfsmith.storage.span import from_bytes
 from tfsmith.wire.plan import encode_varint
 
 # What google/highwayhash gives for bytes 0, 1, 2, ... under the key of bytes 0 to 31.

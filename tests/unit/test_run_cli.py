@@ -12,16 +12,14 @@ import numpy as np
 import pytest
 
 from tfsmith.cli.main import main
-from tfsmith.engines.protocol import Lack, Options, Port, Program
-from tfsmith.engines.registry import engine_named
+from tfsmith.engines.protocol import Lack, Options, Port, Program, engine_named
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.metagraph import MetaGraph, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.signature import Signature, TensorInfo
 
 INPUTS = {
     "x": ("float32", (-1, 2)),

@@ -7,19 +7,7 @@ from collections.abc import Mapping
 import pytest
 from tests.documents import MIGRAPHX
 
-from tfsmith.errors import NotFoundInModelError
-from tfsmith.ir.attr import Func
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, MetaInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.part import Part
-from tfsmith.ir.shape import UNKNOWN, Shape
-from tfsmith.ir.signature import Signature, TensorInfo
-from tfsmith.view.signature_text import (
+from tfsmith.compat.signature_text import (
     all_text,
     find_meta_graph,
     ops_text,
@@ -27,6 +15,17 @@ from tfsmith.view.signature_text import (
     signature_text,
     tag_sets_text,
 )
+from tfsmith.errors import NotFoundInModelError
+from tfsmith.ir.attr import Func
+from tfsmith.ir.body import Part
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.function import Function, FunctionParts, Library
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Signature, TensorInfo
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.shape import UNKNOWN, Shape
 
 
 def info(name: str, dtype: str, *dims: int) -> TensorInfo:

@@ -4,7 +4,7 @@ import pytest
 from tests.table_files import snappy_compress
 
 from tfsmith.errors import CorruptFileError
-from tfsmith.formats.snappy import decompress
+from tfsmith.formats.checkpoint.table import decompress
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,8 @@ import pytest
 from tests.table_files import GOLDEN_INDEX, block, entry, place, raw_table, snappy_compress, table
 
 from tfsmith.errors import ChecksumError, CorruptFileError, TruncatedFileError
-from tfsmith.formats.sstable import Table
-from tfsmith.formats.sstable_writer import TableWriter
-from tfsmith.storage.source import from_bytes
+from tfsmith.formats.checkpoint.table import Table, TableWriter
+from tfsmith.storage.span import from_bytes
 
 ENTRIES = [(b"", b"head")] + [(b"layer_%03d/kernel" % number, b"v" * (number % 7)) for number in range(200)]
 

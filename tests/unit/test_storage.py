@@ -17,11 +17,10 @@ from tests.helpers import files_of, graph_def, node_def, somebody, write_files
 import tfsmith
 from tfsmith.errors import OutputError, TruncatedFileError, UnreadableFileError
 from tfsmith.storage import sink as sink_module
-from tfsmith.storage.crc32c import crc32c, extend, mask, span_crc32c, stream_crc32c, unmask
+from tfsmith.storage.checksums import crc32c, extend, mask, span_crc32c, stream_crc32c, unmask
 from tfsmith.storage.output import AtomicFiles, AtomicFolder
 from tfsmith.storage.sink import AtomicFile, FileSink, write_atomically
-from tfsmith.storage.source import FileSource, from_bytes, open_file
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import FileSource, Span, from_bytes, open_file
 
 LARGE = bytes(range(256)) * 4096  # a mebibyte: more than what is gathered in memory
 HEAD = b"head" * 1024

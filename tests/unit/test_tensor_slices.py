@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfsmith.formats.tensor_slices import Box, box, extents_of, fill_slice_proto, find_flaw
+from tfsmith.formats.checkpoint.slices import Box, box, extents_of, fill_slice_proto, find_flaw
 from tfsmith.wire.messages import new
 
 

@@ -23,15 +23,13 @@ from tfsmith.errors import (
     UnsupportedError,
     UsageError,
 )
-from tfsmith.formats.bundle_data import StoredSlices, StoredTensor
-from tfsmith.formats.bundle_writer import write_bundle
-from tfsmith.formats.tensorbundle import open_bundle
+from tfsmith.formats.checkpoint.bundle import StoredSlices, StoredTensor, open_bundle
+from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor
-from tfsmith.storage.crc32c import crc32c, extend, mask
-from tfsmith.storage.source import from_bytes
-from tfsmith.storage.span import Span
+from tfsmith.storage.checksums import crc32c, extend, mask
+from tfsmith.storage.span import Span, from_bytes
 
 FLOAT, INT32, STRING, VARIANT, RESOURCE = 1, 3, 7, 21, 20
 
@@ -270,7 +268,7 @@ def test_what_has_no_values_for_us_is_shown_and_copied(tmp_path: Path, number: i
 
 
 def test_long_strings_are_counted_in_64_bits() -> None:
-    from tfsmith.formats.string_values import _lengths_crc
+    from tfsmith.formats.checkpoint.strings import _lengths_crc
 
     lengths = numpy.array([5, 1 << 32], numpy.uint64)
     assert _lengths_crc(lengths, "little") == crc32c(struct.pack("<IQ", 5, 1 << 32))
@@ -343,8 +341,7 @@ def test_numbers_of_shards_that_make_no_sense(tmp_path: Path, shards: int) -> No
 
 
 def test_slices_along_any_axis(tmp_path: Path) -> None:
-    from tfsmith.formats.ordered_code import encode_slice_key
-    from tfsmith.formats.tensor_slices import fill_slice_proto
+    from tfsmith.formats.checkpoint.slices import encode_slice_key, fill_slice_proto
 
     whole = numpy.arange(24, dtype="int32").reshape(4, 6)
     extents = [((0, -1), (0, 2)), ((0, 1), (2, 4)), ((1, 3), (2, 4))]

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, TfsmithError, UnsupportedError
-from tfsmith.formats.tensorproto import plan_tensor, shape_from_message, tensor_from_message, tensor_from_span
+from tfsmith.formats.graph.tensorproto import plan_tensor, shape_from_message, tensor_from_message, tensor_from_span
 from tfsmith.ir.dtype import dtype, dtype_named
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import (
@@ -23,8 +23,7 @@ from tfsmith.ir.tensor import (
     StringTensor,
     Tensor,
 )
-from tfsmith.storage.source import from_bytes
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import new, parse
 
 Read = Callable[[Any], Tensor]

@@ -6,7 +6,7 @@ import pytest
 from tests.helpers import MemorySink
 
 from tfsmith.errors import CorruptFileError, TruncatedFileError
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import from_bytes
 from tfsmith.wire.messages import message_class, new
 from tfsmith.wire.text_reader import text_to_wire
 from tfsmith.wire.text_writer import message_text, write_text

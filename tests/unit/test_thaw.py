@@ -15,6 +15,7 @@ import tfsmith
 from tfsmith.api import ThawOptions, thaw_report
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph
@@ -22,7 +23,6 @@ from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, SpanTensor
 from tfsmith.testing.models import bert_classifier, conv_net

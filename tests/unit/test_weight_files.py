@@ -23,14 +23,13 @@ from tfsmith.errors import (
     UnsupportedError,
     UsageError,
 )
-from tfsmith.formats.npz import open_npz, write_npz
-from tfsmith.formats.safetensors import DTYPES, open_safetensors
-from tfsmith.formats.safetensors_writer import write_safetensors
+from tfsmith.formats.tensors.npz import open_npz, write_npz
+from tfsmith.formats.tensors.safetensors import DTYPES, open_safetensors, write_safetensors
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.ir.weights import Weights
-from tfsmith.storage.source import from_bytes, open_file
+from tfsmith.storage.span import from_bytes, open_file
 
 ALL = [*DTYPES.values(), "qint8", "quint8", "qint16", "quint16", "qint32"]
 ONLY_NPZ = ["complex128", "float8_e4m3b11fnuz", "int4", "uint4"]

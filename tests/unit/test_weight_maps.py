@@ -19,7 +19,7 @@ from tfsmith.ir.weights import Weights
 from tfsmith.testing import reference
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen
-from tfsmith.weights.map_file import builtin_map, parse_map
+from tfsmith.weights.maps import builtin_map, parse_map
 
 CONFIG = BertConfig.tiny()
 SIZES: dict[str, Any] = json.loads(CONFIG.to_json())

@@ -12,15 +12,15 @@ import pytest
 import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import ChecksumError, NotFoundInModelError, OutputError, UsageError
-from tfsmith.ir.cast import cast_tensor
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, SpanTensor, StringTensor, Tensor
-from tfsmith.ir.tensor_ops import (
+from tfsmith.ir.tensor_views import (
     JoinedTensor,
     ReshapedTensor,
     RowsTensor,
     TransposedTensor,
+    cast_tensor,
     read_array,
     read_pieces,
     resize_rows,
@@ -28,12 +28,11 @@ from tfsmith.ir.tensor_ops import (
 )
 from tfsmith.ir.weights import Weights
 from tfsmith.records import replace
-from tfsmith.storage.source import from_bytes
+from tfsmith.storage.span import from_bytes
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
 from tfsmith.weights.compare import compare_weights
-from tfsmith.weights.select import select_weights
-from tfsmith.weights.source import weights_of
+from tfsmith.weights.source import select_weights, weights_of
 from tfsmith.weights.table import Stats, measure, scope_rows, weight_rows
 
 KERNEL = "bert/pooler/dense/kernel"

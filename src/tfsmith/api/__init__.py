@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from tfsmith.api.freezing import save_frozen as save_frozen
     from tfsmith.api.look import likely_inputs as likely_inputs
     from tfsmith.api.look import likely_outputs as likely_outputs
-    from tfsmith.api.look import saved_model_text as saved_model_text
     from tfsmith.api.look import show_facts as show_facts
     from tfsmith.api.optimizing import Optimized as Optimized
     from tfsmith.api.optimizing import Speed as Speed
@@ -91,37 +90,37 @@ if TYPE_CHECKING:
     from tfsmith.api.weighing import load_weights as load_weights
     from tfsmith.api.weighing import map_weights as map_weights
     from tfsmith.api.weighing import save_weights as save_weights
+    from tfsmith.engines.protocol import ENGINES as ENGINES
     from tfsmith.engines.protocol import Lack as Lack
     from tfsmith.engines.protocol import LackError as LackError
     from tfsmith.engines.protocol import Port as Port
-    from tfsmith.engines.registry import ENGINES as ENGINES
-    from tfsmith.ir.match import Match as Match
-    from tfsmith.ir.match import Miss as Miss
     from tfsmith.ir.model import Model as Model
-    from tfsmith.ir.pattern import Pattern as Pattern
+    from tfsmith.ir.recipe import Match as Match
+    from tfsmith.ir.recipe import Miss as Miss
+    from tfsmith.ir.recipe import Pattern as Pattern
     from tfsmith.ir.recipe import Recipe as Recipe
     from tfsmith.ir.weights import Weights as Weights
     from tfsmith.passes.check_target import Checked as Checked
     from tfsmith.passes.check_target import Obstacle as Obstacle
     from tfsmith.passes.configure import Configured as Configured
-    from tfsmith.passes.convert_options import Converted as Converted
-    from tfsmith.passes.convert_options import ConvertOptions as ConvertOptions
-    from tfsmith.passes.convert_options import SignatureEdits as SignatureEdits
-    from tfsmith.passes.endpoints import Candidate as Candidate
+    from tfsmith.passes.convert import Converted as Converted
+    from tfsmith.passes.convert import ConvertOptions as ConvertOptions
+    from tfsmith.passes.convert import SignatureEdits as SignatureEdits
     from tfsmith.passes.export import Exported as Exported
     from tfsmith.passes.export import ExportOptions as ExportOptions
     from tfsmith.passes.freeze import FreezeOptions as FreezeOptions
     from tfsmith.passes.freeze import Frozen as Frozen
+    from tfsmith.passes.interface import Candidate as Candidate
     from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
     from tfsmith.patterns.replace import Replaced as Replaced
-    from tfsmith.view.facts import signature_facts as signature_facts
     from tfsmith.view.summary import Summary as Summary
+    from tfsmith.view.summary import signature_facts as signature_facts
     from tfsmith.view.summary import summarize as summarize
     from tfsmith.weights.compare import Comparison as Comparison
-    from tfsmith.weights.map_file import WeightMap as WeightMap
-    from tfsmith.weights.map_file import builtin_maps as builtin_maps
     from tfsmith.weights.mapping import Mapped as Mapped
+    from tfsmith.weights.maps import WeightMap as WeightMap
+    from tfsmith.weights.maps import builtin_maps as builtin_maps
     from tfsmith.weights.table import ScopeRow as ScopeRow
     from tfsmith.weights.table import Stats as Stats
     from tfsmith.weights.table import WeightRow as WeightRow
@@ -186,7 +185,6 @@ __all__ = [
     "summarize",
     "show_facts",
     "signature_facts",
-    "saved_model_text",
     "graph_text",
     "refuse_taken",
     "likely_inputs",
@@ -285,8 +283,7 @@ _HOMES = MappingProxyType(
             "not_a_number",
             "run",
         ),
-        "tfsmith.engines.protocol": ("Lack", "LackError", "Port"),
-        "tfsmith.engines.registry": ("ENGINES",),
+        "tfsmith.engines.protocol": ("ENGINES", "Lack", "LackError", "Port"),
         "tfsmith.api.drawing": ("draw_recipe",),
         "tfsmith.api.files": (
             "Format",
@@ -306,7 +303,6 @@ _HOMES = MappingProxyType(
         "tfsmith.api.look": (
             "likely_inputs",
             "likely_outputs",
-            "saved_model_text",
             "show_facts",
         ),
         "tfsmith.api.drafting": ("Drafted", "DraftedInput", "draft_recipe", "draft_text", "save_draft"),
@@ -339,24 +335,19 @@ _HOMES = MappingProxyType(
             "save_weights",
         ),
         "tfsmith.ir.model": ("Model",),
-        "tfsmith.ir.match": (
-            "Match",
-            "Miss",
-        ),
-        "tfsmith.ir.pattern": ("Pattern",),
-        "tfsmith.ir.recipe": ("Recipe",),
+        "tfsmith.ir.recipe": ("Match", "Miss", "Pattern", "Recipe"),
         "tfsmith.ir.weights": ("Weights",),
         "tfsmith.passes.configure": ("Configured",),
         "tfsmith.passes.check_target": (
             "Checked",
             "Obstacle",
         ),
-        "tfsmith.passes.convert_options": (
+        "tfsmith.passes.convert": (
             "ConvertOptions",
             "Converted",
             "SignatureEdits",
         ),
-        "tfsmith.passes.endpoints": ("Candidate",),
+        "tfsmith.passes.interface": ("Candidate",),
         "tfsmith.passes.export": (
             "ExportOptions",
             "Exported",
@@ -370,13 +361,13 @@ _HOMES = MappingProxyType(
             "Thawed",
         ),
         "tfsmith.patterns.replace": ("Replaced",),
-        "tfsmith.view.facts": ("signature_facts",),
         "tfsmith.view.summary": (
             "Summary",
+            "signature_facts",
             "summarize",
         ),
         "tfsmith.weights.compare": ("Comparison",),
-        "tfsmith.weights.map_file": (
+        "tfsmith.weights.maps": (
             "WeightMap",
             "builtin_maps",
         ),

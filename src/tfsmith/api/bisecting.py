@@ -16,7 +16,7 @@ from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Node
-from tfsmith.passes.endpoints import output_type
+from tfsmith.passes.interface import output_type
 from tfsmith.records import record, replace
 
 if TYPE_CHECKING:

@@ -11,10 +11,9 @@ from tfsmith.api.files import load_with
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
-from tfsmith.passes.check_target import Checked, Obstacle, check_target
+from tfsmith.passes.check_target import Checked, Obstacle, Target, check_target, find_target, target_names
 from tfsmith.passes.fold_shapes import FOLDED_OPS
 from tfsmith.passes.freeze import FreezeOptions, freeze
-from tfsmith.passes.target import Target, find_target, target_names
 
 __all__ = ["check", "targets"]
 

@@ -8,16 +8,15 @@ from typing import Any
 
 from tfsmith.api.files import load_with
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
-from tfsmith.ir.differences import StructureDifference, TensorPair, ValueChange
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import OBJECT_GRAPH_KEY
 from tfsmith.ir.tensor import FilledTensor, SpanTensor, Tensor
-from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
 from tfsmith.passes.diff import diff_structure
+from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueChange
 from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
 from tfsmith.records import field, record, replace
-from tfsmith.storage.source import open_file
-from tfsmith.view.diff_facts import difference_facts
-from tfsmith.view.facts import shape_facts
+from tfsmith.storage.span import open_file
+from tfsmith.view.summary import difference_facts, shape_facts
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare
 from tfsmith.weights.source import weights_of

@@ -11,8 +11,8 @@ from tfsmith import records
 from tfsmith.api.exporting import _foreign_assets, _with_assets
 from tfsmith.api.files import Format, _path, _refuse_own_files, load, load_with
 from tfsmith.ir.model import Model
-from tfsmith.passes.convert_options import Converted, ConvertOptions
-from tfsmith.passes.training import Note
+from tfsmith.passes.convert import Converted, ConvertOptions
+from tfsmith.passes.interface import Note
 
 __all__ = ["convert"]
 
@@ -53,10 +53,10 @@ def convert(
     Raises:
         TfsmithError: What is wrong, where, and what to do; nothing is left half-written.
     """
-    from tfsmith.formats.object_graph import rename_tracked
-    from tfsmith.formats.target import choose_target, write_target
-    from tfsmith.passes.repack import repack
-    from tfsmith.passes.rework import rework
+    from tfsmith.formats.savedmodel.object_graph import rename_tracked
+    from tfsmith.formats.saver import choose_target, write_target
+    from tfsmith.passes.convert import rework
+    from tfsmith.passes.kinds import repack
 
     as_set = False
     if isinstance(source, (str, os.PathLike)):

@@ -46,7 +46,7 @@ def draft_recipe(
 
 def draft_text(drafted: Drafted) -> str:
     """The text of a drafted recipe's TOML file; comments say what its inputs are called in the model."""
-    from tfsmith.formats.recipe_toml_writer import recipe_toml
+    from tfsmith.formats.recipe.toml import recipe_toml
 
     where = "the graph" if drafted.body is None else f"function {drafted.body}"
     lines = [f"# Drafted: {drafted.units} blocks of {drafted.nodes} nodes in a row, in {where}."]

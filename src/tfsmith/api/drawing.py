@@ -7,10 +7,9 @@ import os
 from tfsmith.api.files import _path, _refuse_own_files
 from tfsmith.api.patterning import replace
 from tfsmith.errors import NotFoundInModelError, OutputError
-from tfsmith.ir.match import Match
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.ir.recipe import Recipe, Variant
+from tfsmith.ir.recipe import Match, Recipe, Variant
 from tfsmith.storage.sink import write_atomically
 
 __all__ = ["draw_recipe"]
@@ -34,8 +33,8 @@ def draw_recipe(
         NotFoundInModelError: The recipe has no such variant.
         OutputError: It cannot be written there, or the name ends otherwise.
     """
-    from tfsmith.view.drawing.page import recipe_page
-    from tfsmith.view.drawing.recipe_drawing import draw_recipe as svg
+    from tfsmith.view.recipe_drawing import draw_recipe as svg
+    from tfsmith.view.recipe_drawing import recipe_page
 
     target = _path(path)
     if target.suffix not in (".svg", ".html"):

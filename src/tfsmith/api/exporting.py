@@ -11,15 +11,14 @@ from tfsmith import records
 from tfsmith.api.files import load_with, save
 from tfsmith.api.fitting import require_graph
 from tfsmith.errors import UnreadableFileError
+from tfsmith.ir.metagraph import SERVING_DEFAULT
 from tfsmith.ir.model import Model, SideFile
-from tfsmith.ir.signature import SERVING_DEFAULT
-from tfsmith.passes.export import Exported, ExportOptions
+from tfsmith.passes.export import AssetFile, Exported, ExportOptions
 from tfsmith.passes.export import export as export_pass
-from tfsmith.passes.tables import AssetFile
+from tfsmith.passes.interface import Note
 from tfsmith.passes.thaw import Thawed, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
-from tfsmith.passes.training import Note
-from tfsmith.storage.source import real_path
+from tfsmith.storage.span import real_path
 
 __all__ = ["export", "thaw", "thaw_report"]
 

@@ -12,11 +12,11 @@ from typing import Any, Literal
 from tfsmith import records
 from tfsmith.errors import OutputError, UnreadableFileError, UsageError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
+from tfsmith.ir.body import Part
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
-from tfsmith.ir.part import Part
 from tfsmith.storage.sink import explained
-from tfsmith.storage.source import real_path
+from tfsmith.storage.span import real_path
 
 __all__ = ["load", "load_with", "save", "with_saver", "graph_text", "verify_checksums", "refuse_taken", "Format"]
 
@@ -162,7 +162,7 @@ def _is_of_set(source: Path, prefix: Path) -> bool:
 
 def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
     """The model with the SaverDef of a file (binary or text), which says which variable is restored from which key."""
-    from tfsmith.formats.saver_file import read_saver_file
+    from tfsmith.formats.saver import read_saver_file
 
     saver: Part[Saver | None] = Part.of(read_saver_file(Path(path)))
     metas = tuple(records.replace(meta, saver_part=saver, raw=None) for meta in model.meta_graphs)

@@ -9,7 +9,7 @@ from tfsmith import records
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.formats.opener import open_model
 from tfsmith.ir.model import Model
-from tfsmith.passes.fit import fit_checkpoint
+from tfsmith.passes.variables import fit_checkpoint
 
 __all__ = ["fitting_graphs", "require_graph"]
 

@@ -7,11 +7,11 @@ import os
 from tfsmith import records
 from tfsmith.api.exporting import export
 from tfsmith.api.look import likely_inputs
+from tfsmith.ir.metagraph import SERVING_DEFAULT
 from tfsmith.ir.model import Model
-from tfsmith.ir.signature import SERVING_DEFAULT
 from tfsmith.passes.export import ExportOptions
 from tfsmith.passes.freeze import Frozen
-from tfsmith.passes.training import Note
+from tfsmith.passes.interface import Note
 
 __all__ = ["export_instead"]
 

@@ -7,14 +7,13 @@ from math import isfinite
 
 from tfsmith.api.patterning import replace as replace_nodes
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.literals import float32
-from tfsmith.ir.match import Match
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
-from tfsmith.ir.part import Part
+from tfsmith.ir.recipe import Match
 from tfsmith.patterns.replace import Replaced
 from tfsmith.records import replace
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection
 from typing import Any
 
 from tfsmith.ir.model import Model
-from tfsmith.passes.endpoints import Candidate, collected, guess_inputs, guess_outputs
-from tfsmith.view.facts import (
+from tfsmith.passes.interface import Candidate, collected, guess_inputs, guess_outputs
+from tfsmith.view.summary import (
     collection_facts,
     function_facts,
     node_facts,
@@ -17,7 +17,7 @@ from tfsmith.view.facts import (
     variable_facts,
 )
 
-__all__ = ["show_facts", "likely_inputs", "likely_outputs", "saved_model_text"]
+__all__ = ["show_facts", "likely_inputs", "likely_outputs"]
 
 
 def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = True) -> dict[str, Any]:
@@ -79,36 +79,3 @@ def _candidate_facts(found: Candidate) -> dict[str, Any]:
         "shape": shape_facts(found.shape),
         "reason": found.reason,
     }
-
-
-def saved_model_text(
-    model: Model,
-    tags: Iterable[str] | None = None,
-    *,
-    signature: str | None = None,
-    everything: bool = False,
-    list_ops: bool = False,
-) -> Iterator[str]:
-    """What TensorFlow's `saved_model_cli show` prints of a SavedModel, piece by piece.
-
-    Args:
-        model: The SavedModel.
-        tags: Which meta graph; without it, the tag sets are listed.
-        signature: Which signature of it; without it, their keys are listed.
-        everything: All of it, concrete functions too.
-        list_ops: Also the ops of the meta graph.
-    """
-    from tfsmith.view import signature_text as text  # only the compatible command needs it
-
-    if everything:
-        yield text.all_text(model)
-        return
-    if tags is None:
-        if list_ops:
-            yield "--list_ops must be paired with a tag-set or with --all.\n"
-        yield text.tag_sets_text(model)
-        return
-    meta = text.find_meta_graph(model, list(tags))
-    if list_ops:
-        yield text.ops_text(meta)
-    yield text.signature_keys_text(meta) if signature is None else text.signature_text(meta, signature)

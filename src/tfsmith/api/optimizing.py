@@ -21,7 +21,7 @@ from tfsmith.api.tolerance import tolerance_for
 from tfsmith.api.trying import Feeds, Trial, batch_and_length, check_sizes, has_open_length, make_feeds, split_rows
 from tfsmith.api.verifying import Verified
 from tfsmith.api.verifying import verify as verify_models
-from tfsmith.engines.tensorflow_speed import measure_speed
+from tfsmith.engines.tensorflow import measure_speed
 from tfsmith.errors import UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named

@@ -14,16 +14,15 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
-from tfsmith.ir.pattern import Pattern
-from tfsmith.ir.recipe import Recipe
-from tfsmith.passes.training import Note
+from tfsmith.ir.recipe import Pattern, Recipe
+from tfsmith.passes.interface import Note
 from tfsmith.patterns.library import builtin_recipe, builtin_recipes
 from tfsmith.storage.sink import explained, write_atomically
-from tfsmith.storage.source import real_path
+from tfsmith.storage.span import real_path
 
 if TYPE_CHECKING:  # each verb needs only its own
     from tfsmith.passes.configure import Configured
-    from tfsmith.patterns.from_pattern import Attrs
+    from tfsmith.patterns.extract import Attrs
     from tfsmith.patterns.replace import Replaced
 
 __all__ = [
@@ -122,7 +121,7 @@ def save_pattern(pattern: Pattern, path: str | os.PathLike[str], *, model: Model
     Raises:
         OutputError: It cannot be written there, or the pattern still lies in that file.
     """
-    from tfsmith.formats.recipe import write_pattern
+    from tfsmith.formats.recipe.protobuf import write_pattern
 
     target = _path(path)
     with explained(target):
@@ -142,14 +141,14 @@ def _refuse_sources(nodes: Iterable[Node], target: Path) -> None:
 
 def load_pattern(path: str | os.PathLike[str]) -> Pattern:
     """Reads a pattern file, binary or text."""
-    from tfsmith.formats.recipe import read_pattern
+    from tfsmith.formats.recipe.protobuf import read_pattern
 
     return read_pattern(_path(path))
 
 
 def load_node(path: str | os.PathLike[str]) -> Node:
     """Reads a single NodeDef from a file, binary or text."""
-    from tfsmith.formats.recipe import read_node
+    from tfsmith.formats.recipe.protobuf import read_node
 
     return read_node(_path(path))
 
@@ -176,7 +175,7 @@ def make_recipe(
     Raises:
         TfsmithError: The pattern is not sound, or the node does not fit it.
     """
-    from tfsmith.patterns.from_pattern import recipe_from_pattern
+    from tfsmith.patterns.extract import recipe_from_pattern
 
     found = pattern if isinstance(pattern, Pattern) else load_pattern(pattern)
     target = node if isinstance(node, Node) else load_node(node)
@@ -204,16 +203,16 @@ def load_recipe(
         WrongFileError: The file is something else.
         UsageError: There is no such recipe, or it is not sound.
     """
-    from tfsmith.formats.recipe import is_toml, read_recipe
+    from tfsmith.formats.recipe.protobuf import is_toml, read_recipe
 
     path = _path(source)
     if isinstance(source, str) and not path.exists() and not path.suffix and path.name == source:
         path = builtin_recipe(source)
     if path.suffix == ".toml" or is_toml(path):
-        from tfsmith.formats.recipe_toml import read_recipe_toml
+        from tfsmith.formats.recipe.toml import read_recipe_toml
 
         return read_recipe_toml(path)
-    from tfsmith.patterns.from_pattern import recipe_from_pattern
+    from tfsmith.patterns.extract import recipe_from_pattern
 
     pattern, node = read_recipe(path)
     made = recipe_from_pattern(pattern, node, attrs=attrs, ignore=ignore, also=also, values=values)
@@ -228,14 +227,14 @@ def save_recipe(recipe: Recipe, path: str | os.PathLike[str]) -> None:
     """
     target = _path(path)
     if target.suffix == ".toml":
-        from tfsmith.formats.recipe_toml_writer import recipe_toml
+        from tfsmith.formats.recipe.toml import recipe_toml
 
         write_atomically(target, recipe_toml(recipe).encode())
         return
     if recipe.source_pattern is None or recipe.target_node is None:
         what = "only a recipe that was made of a pattern and a node fits the format of the original tools"
         raise UsageError(what, path=path, remedy="write it as .toml")
-    from tfsmith.formats.recipe import write_recipe
+    from tfsmith.formats.recipe.protobuf import write_recipe
 
     with explained(target):
         _refuse_sources((*recipe.source_pattern.nodes, recipe.target_node), target)
@@ -244,7 +243,7 @@ def save_recipe(recipe: Recipe, path: str | os.PathLike[str]) -> None:
 
 def list_recipes() -> dict[str, str]:
     """The recipes that come with tfsmith: descriptions by name."""
-    from tfsmith.formats.recipe_toml import read_recipe_toml
+    from tfsmith.formats.recipe.toml import read_recipe_toml
 
     return {name: read_recipe_toml(builtin_recipe(name)).description for name in builtin_recipes()}
 
@@ -306,8 +305,7 @@ def save_replaced(
     Raises:
         OutputError: It cannot be written there; what was there before is untouched.
     """
-    from tfsmith.formats.main_file import refuse_other_files, write_main_file
-    from tfsmith.formats.target import Target, write_target
+    from tfsmith.formats.saver import Target, refuse_other_files, write_main_file, write_target
 
     target = _path(path)
     is_graph = target.suffix in (".pb", ".pbtxt")
@@ -368,7 +366,7 @@ def save_in_place(model: Model) -> Path:
     Raises:
         OutputError: It cannot be written; the file is as it was.
     """
-    from tfsmith.formats.main_file import main_file, write_main_file
+    from tfsmith.formats.saver import main_file, write_main_file
 
     path = main_file(model)
     with explained(path):

@@ -10,21 +10,25 @@ from pathlib import Path
 from tfsmith import records
 from tfsmith.api.files import save
 from tfsmith.api.freezing import save_frozen
-from tfsmith.engines.cut import cut_graph
-from tfsmith.engines.protocol import FlatGraph, Port, Stored
+from tfsmith.engines.protocol import FlatGraph, Port, Stored, cut_graph
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
+from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Collection
+from tfsmith.ir.metagraph import Collection, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
-from tfsmith.ir.part import Part
-from tfsmith.ir.signature import Signature, TensorInfo
-from tfsmith.passes.endpoints import collected, output_shape, output_type
+from tfsmith.passes.export import TABLE_FILLS, add_main_op
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
-from tfsmith.passes.interface import check_tensor, choose_outputs, choose_signature
-from tfsmith.passes.tables import TABLE_FILLS, add_main_op
+from tfsmith.passes.interface import (
+    check_tensor,
+    choose_outputs,
+    choose_signature,
+    collected,
+    output_shape,
+    output_type,
+)
 
 __all__ = ["ModelProgram", "make_program"]
 

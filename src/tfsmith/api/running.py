@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tfsmith.api.feeding import bind_feeds, find_input
 from tfsmith.api.files import load
 from tfsmith.api.program import ModelProgram, make_program
-from tfsmith.engines.protocol import Compiled, Lack, LackError, Options, Port
-from tfsmith.engines.registry import ENGINES, engine_named
+from tfsmith.engines.protocol import ENGINES, Compiled, Lack, LackError, Options, Port, engine_named
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.program import ModelProgram
 from tfsmith.api.running import compile
-from tfsmith.engines.cut import cut_graph
-from tfsmith.engines.protocol import Port
+from tfsmith.engines.protocol import Port, cut_graph
+from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
-from tfsmith.passes.endpoints import output_type
+from tfsmith.passes.interface import output_type
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -13,14 +13,12 @@ from tfsmith.errors import NotFoundInModelError, OutputError, UsageError, WrongF
 from tfsmith.ir.model import Checkpoint, Model
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
-from tfsmith.storage.source import open_file, real_path
+from tfsmith.storage.span import open_file, real_path
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare
-from tfsmith.weights.config import check_shapes, parse_config
-from tfsmith.weights.map_file import WeightMap, builtin_map, parse_map
-from tfsmith.weights.mapping import Mapped, apply_map
-from tfsmith.weights.select import select_weights
-from tfsmith.weights.source import weights_of
+from tfsmith.weights.mapping import Mapped, apply_map, check_shapes, parse_config
+from tfsmith.weights.maps import WeightMap, builtin_map, parse_map
+from tfsmith.weights.source import select_weights, weights_of
 
 __all__ = ["load_weights", "save_weights", "compare_weights", "map_weights", "load_bert"]
 
@@ -88,16 +86,16 @@ def save_weights(
     if max_shard_bytes is not None and target.suffix != ".safetensors":
         raise UsageError("only safetensors are split by size", path=target, remedy="write NAME.safetensors")
     if target.suffix == ".safetensors":
-        from tfsmith.formats.safetensors_writer import write_safetensors  # looking should not load what writes
+        from tfsmith.formats.tensors.safetensors import write_safetensors  # looking should not load what writes
 
         return write_safetensors(target, weights, told, max_shard_bytes=max_shard_bytes)
     if target.suffix == ".npz":
-        from tfsmith.formats.npz import write_npz
+        from tfsmith.formats.tensors.npz import write_npz
 
         write_npz(target, weights, told)
         return (target,)
     from tfsmith.formats.saver import save_model
-    from tfsmith.ir.tensor_ops import verify_tensor
+    from tfsmith.ir.tensor_views import verify_tensor
 
     for tensor in weights.values():
         verify_tensor(tensor)

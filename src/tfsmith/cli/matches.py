@@ -9,9 +9,9 @@ from tfsmith import api
 from tfsmith.cli.common import plural, printable
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.match import Match, Miss, Unit
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
+from tfsmith.ir.recipe import Match, Miss, Unit
 
 __all__ = ["match_facts", "match_text", "miss_text"]
 

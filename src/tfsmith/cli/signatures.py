@@ -8,7 +8,7 @@ from typing import Any
 
 from tfsmith.cli.common import printable
 from tfsmith.errors import UsageError
-from tfsmith.ir.signature import PREDICT, SERVING_DEFAULT
+from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT
 
 __all__ = ["add_signature_arguments", "asked_signatures", "signature_lines"]
 

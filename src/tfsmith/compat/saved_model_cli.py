@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from tfsmith.api import load, saved_model_text
+from tfsmith.api import load
 from tfsmith.cli.common import BAD, DONE, LineParser, emit, run
+from tfsmith.compat.signature_text import (
+    all_text,
+    find_meta_graph,
+    ops_text,
+    signature_keys_text,
+    signature_text,
+    tag_sets_text,
+)
 from tfsmith.errors import WrongFileError
+from tfsmith.ir.model import Model
 
 __all__ = ["main"]
 
@@ -36,10 +45,32 @@ def _show(flags: argparse.Namespace) -> int:
         remedy = "pass a folder with saved_model.pb; `tfsmith show` takes every kind of model"
         raise WrongFileError("this is no SavedModel", path=flags.dir, remedy=remedy)
     tags = None if flags.tag_set is None else [tag.strip() for tag in flags.tag_set.split(",") if tag.strip()]
-    pieces = saved_model_text(model, tags, signature=flags.signature_def, everything=flags.all, list_ops=flags.list_ops)
+    pieces = _text(model, tags, signature=flags.signature_def, everything=flags.all, list_ops=flags.list_ops)
     for piece in pieces:
         emit(piece, exact=True)  # it is made of backspaces too
     return DONE
+
+
+def _text(
+    model: Model,
+    tags: Iterable[str] | None = None,
+    *,
+    signature: str | None = None,
+    everything: bool = False,
+    list_ops: bool = False,
+) -> Iterator[str]:
+    if everything:
+        yield all_text(model)
+        return
+    if tags is None:
+        if list_ops:
+            yield "--list_ops must be paired with a tag-set or with --all.\n"
+        yield tag_sets_text(model)
+        return
+    meta = find_meta_graph(model, list(tags))
+    if list_ops:
+        yield ops_text(meta)
+    yield signature_keys_text(meta) if signature is None else signature_text(meta, signature)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -8,19 +8,18 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError
-from tfsmith.formats.checkpoint import index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
-from tfsmith.formats.graphdef import read_graph
-from tfsmith.formats.metagraph import read_meta_graph
-from tfsmith.formats.savedmodel import MAIN_FILES, find_main_file, open_saved_model, read_saved_model
+from tfsmith.formats.checkpoint.find import index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
+from tfsmith.formats.graph.graphdef import read_graph
+from tfsmith.formats.graph.metagraph import read_meta_graph
+from tfsmith.formats.savedmodel.folder import MAIN_FILES, find_main_file, open_saved_model, read_saved_model
 from tfsmith.formats.sniff import Sniffed, refuse_foreign, sniff
-from tfsmith.formats.textfile import read_text
+from tfsmith.ir.body import Part
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.ir.part import Part
 from tfsmith.records import replace
-from tfsmith.storage.source import from_bytes, open_file
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, from_bytes, open_file
+from tfsmith.wire.text_file import read_text
 
 __all__ = ["attach_checkpoint", "open_model", "open_bytes"]
 
@@ -133,8 +132,8 @@ def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
 
 def _open_weights(path: Path, span: Span, kind: str) -> Model:
     """Weights without a graph, as other programs keep them."""
-    from tfsmith.formats.npz import open_npz  # rare: loaded when needed
-    from tfsmith.formats.safetensors import open_safetensors, open_safetensors_index
+    from tfsmith.formats.tensors.npz import open_npz  # rare: loaded when needed
+    from tfsmith.formats.tensors.safetensors import open_safetensors, open_safetensors_index
 
     if kind == "npz":
         return Model("checkpoint", (), open_npz(span, path), path=path)

@@ -6,11 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.node import CONTROL, Endpoint, Node, is_index
-from tfsmith.ir.opdb import OpLookup, builtin_op
+from tfsmith.ir.op_database import OpLookup, builtin_op
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.part import Part
 from tfsmith.records import field, record
 from tfsmith.storage.span import Span
 

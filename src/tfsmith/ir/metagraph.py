@@ -1,18 +1,66 @@
-"""`MetaGraph`: a graph with all that belongs to it: signatures, collections, saver, assets, object graph."""
+"""`Signature`: the inputs and outputs that a model offers by key."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+from tfsmith.ir.body import Part
+from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.part import Part
-from tfsmith.ir.signature import Signature
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import Tensor
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import Span
 
-__all__ = ["MetaGraph", "MetaInfo", "Saver", "Collection", "Asset", "ObjectNode", "ObjectGraph"]
+__all__ = [
+    "Signature",
+    "TensorInfo",
+    "PREDICT",
+    "SERVING_DEFAULT",
+    "MetaGraph",
+    "MetaInfo",
+    "Saver",
+    "Collection",
+    "Asset",
+    "ObjectNode",
+    "ObjectGraph",
+]
+
+PREDICT = "tensorflow/serving/predict"
+SERVING_DEFAULT = "serving_default"
+
+
+@record
+class TensorInfo:
+    """A tensor of the graph as a signature names it.
+
+    Attributes:
+        name: The tensor, such as "x:0"; "" for sparse and composite ones, whose `components` have names.
+        dtype: Its type.
+        shape: Its shape.
+        encoding: "dense", "sparse" (values, indices, dense shape) or "composite" (any other).
+        components: The tensors that make up a sparse or composite one, by role.
+        type_spec: What kind of composite it is, as TensorFlow wrote it.
+    """
+
+    name: str
+    dtype: DType
+    shape: Shape
+    encoding: Literal["dense", "sparse", "composite"] = "dense"
+    components: Mapping[str, TensorInfo] = field(default_factory=dict)
+    type_spec: bytes = b""
+
+
+@record
+class Signature:
+    """What one entry point takes and gives, by key, in the order of the file."""
+
+    inputs: Mapping[str, TensorInfo]
+    outputs: Mapping[str, TensorInfo]
+    method_name: str = PREDICT
+    defaults: Mapping[str, Tensor] = field(default_factory=dict)
 
 
 @record

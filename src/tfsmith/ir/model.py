@@ -9,8 +9,7 @@ from typing import Literal
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Collection, MetaGraph
-from tfsmith.ir.signature import Signature
+from tfsmith.ir.metagraph import Collection, MetaGraph, Signature
 from tfsmith.ir.tensor import Tensor
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import Span

@@ -10,7 +10,7 @@ from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
 from tfsmith.records import record
-from tfsmith.storage.crc32c import mask, span_crc32c
+from tfsmith.storage.checksums import mask, span_crc32c
 from tfsmith.storage.sink import Sink
 from tfsmith.storage.span import Span
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tfsmith.errors import UnsupportedError
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_ops import verify_tensor
+from tfsmith.ir.tensor_views import verify_tensor
 from tfsmith.records import field, record
 
 __all__ = ["Weights"]

@@ -10,15 +10,14 @@ from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
 from tfsmith.ir.attr import Func
-from tfsmith.ir.body import Use
-from tfsmith.ir.cast import cast_tensor
+from tfsmith.ir.body import Part, Use
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
-from tfsmith.ir.part import Part
+from tfsmith.ir.tensor_views import cast_tensor
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS
-from tfsmith.passes.calls import CALLERS, rename_output, rename_outputs
+from tfsmith.passes.inline import CALLERS, rename_output, rename_outputs
 from tfsmith.records import replace
 
 __all__ = ["cast_constants", "cast_variables", "is_wide"]

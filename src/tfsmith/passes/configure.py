@@ -16,7 +16,7 @@ from tfsmith.ir.literals import attr_from_text
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
-from tfsmith.ir.opdb import OpLookup
+from tfsmith.ir.op_database import OpLookup
 from tfsmith.records import record, replace
 
 __all__ = ["Configured", "Setting", "configure"]

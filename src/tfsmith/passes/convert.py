@@ -1,366 +1,539 @@
-"""Turns variables into constants and everything that reads them into plain tensor ops, in graphs and in functions.
-
-What follows a variable is found by its edges: an op that reads it (ReadVariableOp, ResourceGather) becomes one that
-takes a tensor; an op that hands it on (Switch, Enter, Identity) changes its type and the walk goes on behind it; an op
-that calls functions (If, While, Case, PartitionedCall) gets copies of them in which the argument is a tensor.
-"""
+"""What `tfsmith convert` may change on the way: variables left out, renamed or made small, signatures, tags."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
+import re
+from collections.abc import Collection as AnyCollection
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
 
-from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
-from tfsmith.ir.attr import Func
-from tfsmith.ir.body import Body, Use
+from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import Node
-from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.part import Part
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.metagraph import PREDICT, Collection, MetaGraph, ObjectGraph, Signature
+from tfsmith.ir.model import Model, format_tags
+from tfsmith.ir.names import OBJECT_GRAPH_KEY, nearest, training_names
+from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.tensor import FilledTensor, Tensor
-from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS, MAX_RANK
-from tfsmith.passes.calls import CALLERS, rename_output, rename_outputs
-from tfsmith.passes.thawed import added_reads, handle_to_const, read_to_identity, without_reads
-from tfsmith.records import field, record
-
-__all__ = ["Value", "Conversion", "convert_variables"]
-
-# Ops that hand a variable on, with the form that they take for a tensor.
-_HANDS_ON = MappingProxyType(
-    {name: name for name in ("Enter", "Exit", "Identity", "NextIteration", "Switch", "_SwitchN")}
-    | {f"Ref{name}": name for name in ("Enter", "Exit", "Identity", "NextIteration", "Switch", "Merge", "Select")}
+from tfsmith.ir.tensor_views import cast_tensor
+from tfsmith.passes.cast_weights import cast_constants, cast_variables, is_wide
+from tfsmith.passes.interface import (
+    INIT_COLLECTIONS,
+    INIT_SIGNATURE,
+    Interface,
+    Note,
+    collected,
+    guess_outputs,
+    init_nodes,
+    make_signatures,
+    tensor_names,
 )
-# What is left of an assignment when its variable is a constant: the value that it would have stored.
-_REF_ASSIGNMENTS = MappingProxyType({"AssignSub": "Sub", "AssignAdd": "Add"})
-_DROPPED = frozenset(
-    {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "DestroyResourceOp", "DisableCopyOnRead"}
-)
-_RESOURCE = dtype_named("resource")
-_DAMAGED = "the file is damaged; fetch it again"
-_INDEX_TYPES = (dtype_named("int32"), dtype_named("int64"))
+from tfsmith.passes.prune import clean_colocation, prune_library
+from tfsmith.passes.saver import SavedVariable, has_saver, new_saver, remove_saver, rename_in_saver, saved_variables
+from tfsmith.passes.variables import EMA_SUFFIX, VARIABLE_OPS
+from tfsmith.records import field, record, replace
+
+__all__ = [
+    "ConvertOptions",
+    "Converted",
+    "SignatureEdits",
+    "PATTERN",
+    "matching",
+    "new_names",
+    "Slimmed",
+    "answers",
+    "slim",
+    "edit_signatures",
+    "rework",
+]
 
 
 @record
-class Value:
-    """What a variable became: the type and shape of its tensor."""
+class SignatureEdits:
+    """What to do to the signatures: first remove, then rename, then add."""
 
-    dtype: DType
-    shape: Shape
+    add: Interface = field(default_factory=dict)
+    rename: Mapping[str, str] = field(default_factory=dict)
+    remove: tuple[str, ...] = ()
+    method_name: str = PREDICT
+
+    def __bool__(self) -> bool:
+        return bool(self.add or self.rename or self.remove)
 
 
-@record(frozen=False)
-class Conversion:
-    """What a conversion did; filled while it runs.
+@record
+class ConvertOptions:
+    """What converting may change.
 
     Attributes:
-        graph: The graph without those variables.
-        dropped: Nodes that only changed a variable, and are gone.
-        rewritten: Reference assignments that became plain arithmetic.
+        inference_only: Whether to leave out what only training needs.
+        drop: Globs of tensors of the checkpoint to leave out.
+        rename: Old and new names of tensors of the checkpoint; `re:PATTERN` and a replacement.
+        dtype: The type to store weights as: "float16" or "bfloat16".
+        only: Globs of the weights to change the type of; all by default.
+        saturate: Whether values that are too large for the type are clipped; else they are an error.
+        signatures: What to do to the signatures.
+        tags: The new tag set.
     """
 
-    graph: Graph
-    dropped: list[str] = field(default_factory=list)
-    rewritten: list[str] = field(default_factory=list)
+    inference_only: bool = False
+    drop: tuple[str, ...] = ()
+    rename: tuple[tuple[str, str], ...] = ()
+    dtype: str | None = None
+    only: tuple[str, ...] = ()
+    saturate: bool = False
+    signatures: SignatureEdits = field(default_factory=SignatureEdits)
+    tags: tuple[str, ...] = ()
+
+    @property
+    def changes_variables(self) -> bool:
+        """Whether the saver must be made anew."""
+        return self.inference_only or bool(self.drop) or self.dtype is not None
 
 
-def convert_variables(graph: Graph, values: Mapping[str, Tensor], kept: Collection[str] = ()) -> Conversion:
-    """Replaces variables by constants. What was thawed becomes the very nodes that it was before.
+@record
+class Converted:
+    """What came out.
+
+    Attributes:
+        model: The model.
+        names: For each tensor of the checkpoint that has another name now, that name; None for those left out.
+        cast: The weights that have another type now.
+        notes: What the user should know.
+        path: Where it was written.
+    """
+
+    model: Model
+    names: Mapping[str, str | None]
+    cast: tuple[str, ...]
+    notes: tuple[Note, ...]
+    path: Path | None = None
+
+
+PATTERN = "re:"
+"""A rule whose old name begins with this is a regular expression."""
+
+
+def new_names(names: AnyCollection[str], rules: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """What the tensors are called by these rules; those that keep their names are left out.
 
     Args:
-        graph: The graph.
-        values: For each variable's node, by name, its value. Values are not read.
-        kept: Nodes that must stay whatever they are, because they are outputs.
+        names: The names that there are.
+        rules: Old and new name; or `re:` and a regular expression, and what takes the place of all that it finds. For
+            each name the first rule that fits counts.
 
     Raises:
-        UnsupportedError: Something uses a variable in a way that no constant can serve.
+        NotFoundInModelError: A rule fits no name; the remedy has the nearest.
+        UsageError: Two tensors would have one name, or a regular expression is none.
     """
-    library = _Library(graph)
-    changes = {name: handle_to_const(graph[name], tensor) for name, tensor in values.items()}
-    start = {name: Value(tensor.dtype, tensor.shape) for name, tensor in values.items()}
-    by_reference = {name for name in values if graph[name].op != "VarHandleOp"}
-    work = _Work(graph, changes, library)
-    work.follow(start, by_reference)
-    nodes = [changes.get(node.name, node) for node in graph if node.name not in work.dropped]
-    if work.dropped:
-        nodes = [_without_controls(node, work.dropped) for node in nodes]
-    reads = {name: source for name, source in added_reads(graph, values).items() if name not in kept}
-    if reads:
-        nodes = without_reads(nodes, reads)
-    nodes += work.added
-    functions = dict(graph.library) | library.made
-    result = graph.replace(
-        nodes=tuple(nodes), library=graph.library.replace(functions) if library.made else graph.library
-    )
-    return Conversion(result, sorted(work.dropped | library.dropped), work.rewritten)
+    exact = {old: new for old, new in reversed(rules) if not old.startswith(PATTERN)}
+    patterns = [(_compiled(old), new, old) for old, new in rules if old.startswith(PATTERN)]
+    used: set[str] = set()
+    found: dict[str, str] = {}
+    for name in names:
+        if name == OBJECT_GRAPH_KEY:
+            continue
+        if name in exact:
+            used.add(name)
+            found[name] = exact[name]
+            continue
+        for pattern, new, rule in patterns:
+            if pattern.search(name):
+                used.add(rule)
+                found[name] = _replaced(pattern, new, name)
+                break
+    for old, _ in rules:
+        if old not in used:
+            raise _nothing(old, names, f"the rule {old!r} fits no tensor" if old.startswith(PATTERN) else None)
+    _check_distinct(names, found)
+    return {old: new for old, new in found.items() if old != new}
 
 
-class _Work:
-    """One body under conversion."""
-
-    def __init__(self, body: Body, changes: dict[str, Node], library: _Library, *, in_loop: bool = False) -> None:
-        self._body = body
-        self._in_loop = in_loop
-        self._library = library
-        self.changes = changes
-        self.added: list[Node] = []
-        self.dropped: set[str] = set()
-        self.rewritten: list[str] = []
-        self.renamed_outputs: dict[str, str] = {}
-        """In functions: for a node whose op changed, the new name of its output."""
-
-    def follow(self, start: Mapping[str, Value], by_reference: set[str]) -> None:
-        """Converts everything that takes these nodes or arguments."""
-        todo = [(name, value, name in by_reference) for name, value in start.items()]
-        seen = set(start)
-        while todo:
-            name, value, is_ref = todo.pop()
-            for use in self._body.uses.get(name, ()):
-                if use.output < 0:
-                    continue
-                if self._convert_use(use, value, is_ref) and use.node.name not in seen:
-                    seen.add(use.node.name)
-                    todo.append((use.node.name, value, is_ref))
-
-    def _convert_use(self, use: Use, value: Value, is_ref: bool) -> bool:
-        """Converts one user of a variable; says whether the variable goes on behind it."""
-        node = self.changes.get(use.node.name, use.node)
-        op = use.node.op
-        if op in CALLERS:
-            self.changes[node.name] = self._library.converted_call(
-                node, use.input, value, self._body.title, in_loop=self._in_loop
-            )
-            return False
-        if op in _HANDS_ON and use.input == 0:
-            self.changes[node.name] = _with_type(node, _HANDS_ON[op], value.dtype)
-            return True
-        if op == "Merge" and node.get("T") == _RESOURCE:
-            self.changes[node.name] = _with_type(node, "Merge", value.dtype)
-            return True
-        convert = _READERS.get(op)
-        if convert is not None and use.input == 0:
-            self.changes[node.name] = convert(self, use.node, value)
-            return False
-        if is_ref:
-            return self._convert_reference(use, node)
-        if op in _DROPPED and not self._in_loop:  # in a loop, the next turn would read what this one assigned
-            self.dropped.add(node.name)
-            return False
-        raise UnsupportedError(
-            f"op {op} takes a variable in a way that no constant can serve",
-            where=f"{self._body.title}, node {node.name!r}",
-            remedy="choose outputs that do not train or change the model, or leave the variable out (--except)",
-        )
-
-    def _convert_reference(self, use: Use, node: Node) -> bool:
-        """A TF1 reference is taken by any op; only those that would write to it must change."""
-        op = use.node.op
-        if use.input != 0 or not op.startswith(("Assign", "Scatter", "IsVariableInitialized", "Apply", "CountUpTo")):
-            return False
-        kind = {"T": node.get("T")}
-        data = use.node.data_inputs
-        controls = tuple(text for text in use.node.inputs if text.startswith("^"))
-        if op == "Assign":
-            self.changes[node.name] = Node(node.name, "Identity", (data[1], *controls), kind, node.device)
-        elif op in _REF_ASSIGNMENTS:
-            self.changes[node.name] = Node(node.name, _REF_ASSIGNMENTS[op], (*data, *controls), kind, node.device)
-        elif op == "IsVariableInitialized":
-            self.changes[node.name] = _true(node.name)
-        else:
-            raise UnsupportedError(
-                f"op {op} writes to a variable",
-                where=f"{self._body.title}, node {node.name!r}",
-                remedy="choose outputs that do not train or change the model, or leave the variable out (--except)",
-            )
-        self.rewritten.append(node.name)
-        return op != "IsVariableInitialized"
-
-    def read(self, node: Node, value: Value) -> Node:
-        """ReadVariableOp: hands the tensor on."""
-        self.renamed_outputs[node.name] = "output"
-        before = read_to_identity(node)
-        if before is not None:
-            return before
-        return _like(node, "Identity", (node.inputs[0],), {"T": node.get("dtype", value.dtype)})
-
-    def gather(self, node: Node, value: Value) -> Node:
-        """ResourceGather: GatherV2, with its axis as a new constant behind the graph."""
-        axis, index_type = f"{node.name}/axis", node.get("Tindices", dtype_named("int32"))
-        batch_dims = node.get("batch_dims", 0)
-        if index_type not in _INDEX_TYPES or not isinstance(batch_dims, int) or abs(batch_dims) > MAX_RANK:
-            what = f"a gather by {index_type} with batch_dims {batch_dims!r} cannot be"
-            where = f"{self._body.title}, node {node.name!r}"
-            raise InvalidModelError(what, where=where, remedy=_DAMAGED)
-        self.added.append(_scalar(axis, index_type, batch_dims))
-        attrs = {"Tparams": node.get("dtype", value.dtype), "Tindices": index_type, "Taxis": index_type}
-        if batch_dims:
-            attrs["batch_dims"] = batch_dims
-        axis_input = axis if isinstance(self._body, Graph) else f"{axis}:output:0"
-        return _like(node, "GatherV2", (*node.inputs[:2], axis_input), attrs)
-
-    def gather_nd(self, node: Node, value: Value) -> Node:
-        """ResourceGatherNd: GatherNd."""
-        attrs = {"Tparams": node.get("dtype", value.dtype), "Tindices": node.get("Tindices")}
-        return _like(node, "GatherNd", node.inputs[:2], attrs)
-
-    def shape(self, node: Node, value: Value) -> Node:
-        """VariableShape: Shape of the tensor."""
-        out_type = node.get("out_type", dtype_named("int32"))
-        return _like(node, "Shape", (node.inputs[0],), {"T": value.dtype, "out_type": out_type})
-
-    def initialized(self, node: Node, value: Value) -> Node:
-        """VarIsInitializedOp: a constant always is."""
-        self.renamed_outputs[node.name] = "output"
-        return _true(node.name)
+def _compiled(rule: str) -> re.Pattern[str]:
+    text = rule[len(PATTERN) :]
+    try:
+        return re.compile(text)
+    except re.error as error:
+        what = f"{text!r} is no regular expression ({error})"
+        raise UsageError(what, remedy="write re:PATTERN=REPLACEMENT in Python's syntax") from error
 
 
-_READERS: Mapping[str, Callable[[_Work, Node, Value], Node]] = MappingProxyType(
-    {
-        "ReadVariableOp": _Work.read,
-        "ResourceGather": _Work.gather,
-        "ResourceGatherNd": _Work.gather_nd,
-        "VariableShape": _Work.shape,
-        "VarIsInitializedOp": _Work.initialized,
-    }
-)
+def _replaced(pattern: re.Pattern[str], new: str, name: str) -> str:
+    try:
+        return pattern.sub(new, name)
+    except (re.error, IndexError) as error:
+        what = f"{new!r} cannot take the place of what {pattern.pattern!r} finds ({error})"
+        raise UsageError(what, remedy="use groups that the pattern has, as \\1 or \\g<name>") from error
 
 
-def _like(node: Node, op: str, inputs: tuple[str, ...], attrs: Mapping[str, object]) -> Node:
-    """A new node in a node's place, which keeps its name and its colocation, as TensorFlow's own freezing does."""
-    kept = {"_class": node.attrs["_class"]} if "_class" in node.attrs else {}
-    return Node(node.name, op, inputs, {**attrs, **kept})
+def _check_distinct(names: Iterable[str], found: dict[str, str]) -> None:
+    taken: dict[str, str] = {}
+    for old in names:
+        new = found.get(old, old)
+        if not new:
+            raise UsageError(f"tensor {old!r} would have no name", remedy="give it one")
+        if new in taken:
+            what = f"two tensors would be called {new!r}: {taken[new]!r} and {old!r}"
+            raise UsageError(what, remedy="rename or drop one of them, or write a narrower pattern")
+        taken[new] = old
 
 
-def _with_type(node: Node, op: str, kind: DType) -> Node:
-    types = node.get("T")
-    if isinstance(types, tuple):
-        return node.replace(op=op, attrs={"T": (kind, *types[1:]), "_output_shapes": None})
-    return node.replace(op=op, attrs={"T": kind, "_output_shapes": None})
+def matching(names: AnyCollection[str], globs: Sequence[str]) -> frozenset[str]:
+    """The names that fit any of these globs.
+
+    Raises:
+        NotFoundInModelError: A glob fits none; the remedy has the nearest.
+    """
+    found: set[str] = set()
+    for glob in globs:
+        fitting = {name for name in names if fnmatchcase(name, glob)} - {OBJECT_GRAPH_KEY}
+        if not fitting:
+            raise _nothing(glob, names)
+        found |= fitting
+    return frozenset(found)
 
 
-def _true(name: str) -> Node:
-    return _scalar(name, dtype_named("bool"), 1)
+def _nothing(wanted: str, names: Iterable[str], what: str | None = None) -> NotFoundInModelError:
+    near = nearest(wanted.strip("*?").removeprefix(PATTERN), names)
+    remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --variables` lists them"
+    return NotFoundInModelError(what or f"there is no tensor {wanted!r}", remedy=remedy)
 
 
-def _scalar(name: str, kind: DType, value: int) -> Node:
-    """A constant of one number; made of its bytes, for which numpy need not be loaded."""
-    data = value.to_bytes(kind.itemsize, "little", signed=kind.name != "bool")
-    return Node(name, "Const", (), {"dtype": kind, "value": FilledTensor(kind, Shape(()), data)})
+_UPDATE = re.compile(r"(Resource)?(Sparse)?Apply[A-Z]")
+_GRADIENTS = re.compile(r"(^|/)gradients(_\d+)?/")
 
 
-def _without_controls(node: Node, gone: set[str]) -> Node:
+@record
+class Slimmed:
+    """The graph without training, and the tensors of the checkpoint that it does not need any more."""
+
+    graph: Graph
+    keys: frozenset[str]
+
+
+def slim(model: Model, graph: Graph, variables: Sequence[SavedVariable]) -> Slimmed:
+    """Drops the variables that nothing but training uses, what takes them, and the nodes that update variables.
+
+    Where signatures (or the collection `outputs`) say what the model answers, these are all variables that the answers
+    do not need. Else they are told by their names, and spared if a likely output needs them.
+
+    Args:
+        model: The model.
+        graph: Its graph, without the saver, which uses all variables.
+        variables: The variables that have values.
+    """
+    outputs = answers(model)
+    names = training_names(model.variables.keys())
+    likely = outputs or [parse_input(candidate.tensor).node for candidate in guess_outputs(graph)]
+    needed = graph.ancestors(name for name in (*likely, *init_nodes(model.meta)) if name in graph)
+    unneeded = [variable for variable in variables if variable.node.name not in needed]
+    gone = unneeded if outputs else [variable for variable in unneeded if variable.key in names]
+    updates = [node.name for node in graph if _UPDATE.match(node.op) and node.name not in needed]
+    slimmed = _without(graph, [*(variable.node.name for variable in gone), *updates])
+    left = {variable.key for variable in variables if variable not in gone}
+    averages = {key + EMA_SUFFIX for key in left}  # these are what a model is best used with
+    dropped = ({variable.key for variable in gone} | names) - left - averages
+    return Slimmed(slimmed, frozenset(dropped))
+
+
+def answers(model: Model) -> list[str]:
+    """The nodes that give the model's answers, as its signatures or its collection `outputs` say; else none."""
+    named = [signature for key, signature in model.signatures.items() if key != INIT_SIGNATURE]
+    infos = [info for signature in named for info in signature.outputs.values()]
+    names = [name for info in infos for name in tensor_names(info)]
+    names = names or [candidate.tensor for candidate in collected(model, "outputs")]
+    return [parse_input(name).node for name in names]
+
+
+def _without(graph: Graph, names: Iterable[str]) -> Graph:
+    """The graph without these nodes and all that takes a tensor from them, and without gradients that led there."""
+    gone = {name for name in names if name in graph}
+    if not gone:
+        return graph
+    todo = list(gone)
+    while todo:
+        new = {use.node.name for use in graph.uses[todo.pop()] if use.output >= 0} - gone
+        gone |= new
+        todo += new
+    gradients = {node.name for node in graph if _GRADIENTS.search(node.name)} - gone
+    others = [node for node in graph if node.name not in gone and node.name not in gradients]
+    sources = {graph.resolve(text).node for node in others for text in node.inputs} - gone
+    gone |= gradients - graph.ancestors(sources)
+    nodes = tuple(_without_controls(node, gone) for node in graph if node.name not in gone)
+    return clean_colocation(graph.replace(nodes=nodes))
+
+
+def _without_controls(node: Node, gone: AnyCollection[str]) -> Node:
     kept = tuple(text for text in node.inputs if not (text.startswith("^") and text[1:] in gone))
     return node if len(kept) == len(node.inputs) else node.replace(inputs=kept)
 
 
-class _Library:
-    """Makes the copies of functions in which a resource argument is a tensor, one for each need."""
+def edit_signatures(model: Model, edits: SignatureEdits) -> tuple[MetaGraph, list[Note]]:
+    """The selected meta graph with other signatures.
 
-    def __init__(self, graph: Graph) -> None:
-        self._graph = graph
-        self._known: dict[tuple[str, int, Value, bool], str] = {}
-        self.made: dict[str, Function] = {}
-        self.dropped: set[str] = set()
-        self._depth = 0
-
-    def _function(self, name: str, where: str) -> Function:
-        found = self.made.get(name) or self._graph.library.get(name)
-        if found is None:
-            what = f"it calls {name!r}, which is not in the library"
-            raise UnsupportedError(what, where=where, remedy="the file is damaged")
-        return found
-
-    def converted_call(self, node: Node, position: int, value: Value, title: str, *, in_loop: bool) -> Node:
-        """The call with copies of its functions that take a tensor where they took a variable."""
-        where = f"{title}, node {node.name!r}"
-        first, types_attr, function_attrs = CALLERS[node.op]
-        index = position - first
-        if index < 0:
-            return node
-        types = node.attrs[types_attr]
-        if types.kind != "list(type)" or index >= len(types.value):
-            what = f"attribute {types_attr!r} does not say the type of input {position}"
-            raise InvalidModelError(what, where=where, remedy=_DAMAGED)
-        changes: dict[str, object] = {types_attr: (*types.value[:index], value.dtype, *types.value[index + 1 :])}
-        in_loop = in_loop or node.op.endswith("While")
-        for key in function_attrs:
-            found = node.attrs[key]
-            if found.kind == "func":
-                changes[key] = self._converted(found.value, index, value, where, in_loop, is_body=key == "body")
-            else:
-                changes[key] = tuple(self._converted(func, index, value, where, in_loop) for func in found.value)
-        for key in ("output_shapes", "_output_shapes"):  # a loop gives what it takes
-            shapes = node.attrs.get(key)
-            if node.op.endswith("While") and shapes is not None and shapes.kind == "list(shape)":
-                changes[key] = (*shapes.value[:index], value.shape, *shapes.value[index + 1 :])
-        return node.replace(attrs=changes)
-
-    def _converted(
-        self, func: Func, index: int, value: Value, where: str, in_loop: bool, *, is_body: bool = False
-    ) -> Func:
-        key = (func.name, index, value, in_loop)
-        if key not in self._known:
-            name = self._fresh(func.name)
-            self._known[key] = name
-            if self._depth >= MAX_DEPTH or len(self._known) > MAX_FROZEN_FUNCTIONS:
-                what = "functions hand a variable on to each other without end"
-                raise LimitError(what, where=where, remedy="do not trust the file")
-            self._depth += 1
-            self.made[name] = self._convert(self._function(func.name, where), name, index, value, in_loop, is_body)
-            self._depth -= 1
-        return Func(self._known[key], func.attrs)
-
-    def _fresh(self, name: str) -> str:
-        base = name.partition("_frozen_")[0]
-        number = len(self.made)
-        while f"{base}_frozen_{number}" in self.made or f"{base}_frozen_{number}" in self._graph.library:
-            number += 1
-        return f"{base}_frozen_{number}"
-
-    def _convert(
-        self, function: Function, name: str, index: int, value: Value, in_loop: bool, is_body: bool
-    ) -> Function:
-        parts = function.part.value
-        results = parts.signature.outputs if is_body else function.args
-        if index >= min(len(function.args), len(results)):
-            what = f"it is called with {index + 1} arguments or more, but takes {len(function.args)}"
-            raise InvalidModelError(what, where=function.title, remedy=_DAMAGED)
-        work = _Work(function, {}, self, in_loop=in_loop)
-        work.follow({function.args[index]: value}, set())
-        self.dropped |= work.dropped
-        nodes = [work.changes.get(node.name, node) for node in function if node.name not in work.dropped]
-        nodes = [_without_controls(node, work.dropped) for node in nodes]
-        control_ret = {key: node for key, node in parts.control_ret.items() if node not in work.dropped}
-        nodes = [*rename_outputs(nodes, work.renamed_outputs), *work.added]
-        ret = {key: rename_output(text, work.renamed_outputs) for key, text in parts.ret.items()}
-        arg_attrs = {number: attrs for number, attrs in parts.arg_attrs.items() if number != index}
-        attrs = {key: found for key, found in parts.attrs.items() if key != "_input_shapes"}
-        made = FunctionParts(
-            _retyped(parts.signature, name, index, value, is_body, tuple(control_ret)),
-            tuple(nodes),
-            ret,
-            control_ret,
-            attrs,
-            arg_attrs,
-        )
-        return Function(name, Part.of(made), function.op_def)
+    Raises:
+        NotFoundInModelError: A signature or a tensor is not there; the remedy has the nearest names.
+        UsageError: Two signatures would have one name.
+    """
+    there = {key: found for key, found in model.signatures.items() if key != INIT_SIGNATURE}
+    for key in (*edits.remove, *edits.rename):
+        if key not in there:
+            near = nearest(key, there) or sorted(there)
+            remedy = f"the signatures are: {', '.join(near)}" if near else "it has none; add one (--add-signature)"
+            raise NotFoundInModelError(f"there is no signature {key!r}", path=model.path, remedy=remedy)
+    names: dict[str, str | None] = {**edits.rename, **dict.fromkeys(edits.remove)}
+    signatures = _renamed(model, names)
+    added = make_signatures(model, model.graph, edits.add, edits.method_name) if edits.add else {}
+    taken = next((key for key in added if key in signatures), None)
+    if taken is not None:
+        remedy = f"remove or rename it first (--remove-signature {taken})"
+        raise UsageError(f"there is a signature {taken!r} already", path=model.path, remedy=remedy)
+    meta = replace(model.meta, signatures_part=Part.of({**signatures, **added}), raw=None)
+    objects = meta.objects
+    if objects is None:
+        return meta, []
+    changed = _rename_objects(objects, names)
+    if changed is not None:
+        meta = replace(meta, objects_part=Part[ObjectGraph | None].of(changed))
+    return meta, [_unseen(added)] if added else []
 
 
-def _retyped(
-    signature: OpDef, name: str, index: int, value: Value, is_body: bool, control_outputs: tuple[str, ...]
-) -> OpDef:
-    def retype(args: tuple[ArgDef, ...]) -> tuple[ArgDef, ...]:
-        return (*args[:index], ArgDef(args[index].name, value.dtype), *args[index + 1 :])
-
-    return OpDef(
-        name,
-        retype(signature.inputs),
-        retype(signature.outputs) if is_body else signature.outputs,
-        signature.attrs,
-        control_outputs,
-        signature.is_stateful,
-        signature.is_commutative,
-        signature.is_aggregate,
+def _unseen(added: AnyCollection[str]) -> Note:
+    what = (
+        "tf.saved_model.load does not see a new signature of a TensorFlow 2 model, though Serving and TF1's loader do"
     )
+    return Note(what, tuple(added), "it takes them from the Python objects")
+
+
+def _renamed(model: Model, names: Mapping[str, str | None]) -> dict[str, Signature]:
+    found: dict[str, Signature] = {}
+    for key, signature in model.signatures.items():
+        new = names.get(key, key)
+        if new is None:
+            continue
+        if new in found or not new:
+            what = f"two signatures would be called {new!r}" if new else "a signature must have a name"
+            raise UsageError(what, path=model.path, remedy="choose another name (--rename-signature OLD=NEW)")
+        found[new] = signature
+    return found
+
+
+def _rename_objects(objects: ObjectGraph, names: Mapping[str, str | None]) -> ObjectGraph | None:
+    """The object graph with the same done to its signatures; None if it has none of them."""
+    number = objects.nodes[0].children.get("signatures") if objects.nodes else None
+    if number is None or not 0 <= number < len(objects.nodes):
+        return None
+    known = {key: new for key, new in names.items() if key in objects.nodes[number].children}
+    return objects.rename_children(number, known) if known else None
+
+
+_MARK = "/.ATTRIBUTES/"
+_LEAST = 16
+"""Constants with fewer elements stay as they are: an epsilon of 1e-12 is 0 as float16."""
+
+
+def rework(model: Model, options: ConvertOptions) -> Converted:
+    """Does all that the options ask for. Reads no value.
+
+    Names and globs are those of the model as it is: what is left out is chosen first, then types, then new names.
+
+    Raises:
+        NotFoundInModelError: A name or glob fits nothing.
+        UsageError: Something is asked for that cannot be.
+        UnsupportedError: The graph uses a variable in a way that the change does not allow.
+    """
+    _check(model, options)
+    names: dict[str, str | None] = {}
+    cast: frozenset[str] = frozenset()
+    notes: list[Note] = []
+    if options.changes_variables:
+        work = _Variables(model, options)
+        model, cast, notes = work.model, work.cast, work.notes
+        names |= dict.fromkeys(work.dropped)
+    if options.rename:
+        renamed = new_names(model.variables.keys(), options.rename)
+        model = _with_new_names(model, renamed)
+        names |= renamed
+    if options.signatures:
+        meta, told = edit_signatures(model, options.signatures)
+        model = _with_meta(model, meta)
+        notes += told
+    if options.tags:
+        info = replace(model.meta.info, tags=options.tags)
+        model = _with_meta(model, replace(model.meta, info_part=Part.of(info), raw=None))
+    return Converted(model, names, tuple(sorted(cast)), tuple(notes))
+
+
+def _check(model: Model, options: ConvertOptions) -> None:
+    graph_edits = bool(options.signatures) or bool(options.tags)
+    if graph_edits and not model.has_graph:
+        raise model.no_graph()
+    if (options.drop or options.rename) and not model.variables:
+        remedy = "pass its checkpoint (--checkpoint)" if model.has_graph else "pass a checkpoint"
+        raise UsageError("there are no variables here to rename or drop", path=model.path, remedy=remedy)
+    if (options.only or options.saturate) and options.dtype is None:
+        raise UsageError("--only and --saturate go with --dtype", remedy="say which (--dtype float16)")
+    if len(model.meta_graphs) > 1 and (graph_edits or options.changes_variables or options.rename):
+        sets = " and ".join(format_tags(meta.tags) for meta in model.meta_graphs)
+        what = f"the model has {len(model.meta_graphs)} meta graphs, so it is not clear which one to change"
+        raise UsageError(what, path=model.path, remedy=f"choose one (--tag-set), and only it is written: {sets}")
+
+
+def _with_meta(model: Model, meta: MetaGraph) -> Model:
+    metas = (*model.meta_graphs[: model.selected], meta, *model.meta_graphs[model.selected + 1 :])
+    return replace(model, meta_graphs=metas, raw=None)
+
+
+def _with_new_names(model: Model, names: Mapping[str, str]) -> Model:
+    """The model with other names in checkpoint and saver; a graph without a saver, which went by names, gets one."""
+    if not names:
+        return model
+    _check_tracked(model, names)
+    if model.has_graph:
+        meta = model.meta if has_saver(model.meta) else _with_saver(model)
+        model = _with_meta(model, rename_in_saver(meta, names))
+    variables = {names.get(name, name): tensor for name, tensor in model.variables.items()}
+    return replace(model, variables=variables, checkpoint=None)
+
+
+def _check_tracked(model: Model, names: Mapping[str, str]) -> None:
+    """TensorFlow 2 cuts its tensors' names at this mark, and fails where there is none."""
+    for old, new in names.items() if OBJECT_GRAPH_KEY in model.variables else ():
+        ending = old[old.find(_MARK) :]
+        if _MARK in old and not new.endswith(ending):
+            what = f"TensorFlow 2 would not find {old!r} under the name {new!r}"
+            raise UsageError(what, path=model.path, remedy=f"let the new name end in {ending!r} too")
+
+
+def _with_saver(model: Model) -> MetaGraph:
+    variables = saved_variables(model)
+    return new_saver(model.meta, remove_saver(model.graph, model.meta.saver), variables)
+
+
+class _Variables:
+    """Leaves out variables and changes their types; gives the graph a saver of what is there now."""
+
+    def __init__(self, model: Model, options: ConvertOptions) -> None:
+        self._options = options
+        self.notes: list[Note] = []
+        self.dropped: frozenset[str] = frozenset()
+        self.cast: frozenset[str] = frozenset()
+        self.model = self._without_graph(model) if not model.has_graph else self._with_graph(model)
+
+    def _without_graph(self, model: Model) -> Model:
+        names, options = model.variables, self._options
+        dropped = training_names(names.keys()) if options.inference_only else frozenset()
+        self.dropped = frozenset(dropped) | matching(names.keys(), options.drop)
+        return self._stored(model)
+
+    def _with_graph(self, model: Model) -> Model:
+        options, graph = self._options, remove_saver(model.graph, model.meta.saver)
+        variables, before = saved_variables(model), graph
+        if options.inference_only:
+            slimmed = slim(model, graph, variables)
+            graph, self.dropped = slimmed.graph, slimmed.keys
+        self.dropped |= matching(model.variables.keys(), options.drop)
+        if options.dtype is None and not self.dropped and graph is before:
+            return model  # there was nothing to leave out
+        if options.dtype is not None:
+            graph = self._cast_graph(model, graph, variables)
+        if options.dtype is not None and model.meta.objects is not None:
+            model, graph = _without_objects(model), prune_library(graph)
+            what = "the Python objects of TensorFlow 2 are left out, because they say what types the variables were of"
+            self.notes.append(Note(what, (), "its signatures stay, and tf.saved_model.load gives these"))
+        left = [
+            SavedVariable(graph[found.node.name], found.key, found.extents)
+            for found in variables
+            if found.key not in self.dropped and found.node.name in graph
+        ]
+        lost = {found.node.name for found in variables} - {found.node.name for found in left}
+        self._tell_of_lost(model, graph, lost)
+        return self._stored(_with_meta(model, new_saver(model.meta, graph, left, dropped=lost)))
+
+    def _tell_of_lost(self, model: Model, graph: Graph, lost: set[str]) -> None:
+        needed = graph.ancestors(name for name in answers(model) if name in graph) & lost
+        if needed:
+            what, remedy = "the answers need variables that were dropped", "give them values after the model is loaded"
+            self.notes.append(Note(what, tuple(sorted(needed)), remedy))
+
+    def _stored(self, model: Model) -> Model:
+        """The model with the tensors that are left, some to be cast when they are written."""
+        is_tracked = not model.has_graph or model.meta.objects is not None
+        gone = self.dropped if is_tracked else self.dropped | {OBJECT_GRAPH_KEY}
+        left = {name: tensor for name, tensor in model.variables.items() if name not in gone}
+        dtype = self._options.dtype
+        if dtype is not None:
+            if not model.has_graph:
+                self.cast = self._chosen(model, [name for name, tensor in left.items() if is_wide(tensor.dtype)])
+            left = {name: self._small(name, tensor, dtype_named(dtype)) for name, tensor in left.items()}
+        if left.keys() == model.variables.keys() and not self.cast:
+            return model
+        return replace(model, variables=left, checkpoint=None)
+
+    def _small(self, name: str, tensor: Tensor, dtype: DType) -> Tensor:
+        if name not in self.cast:
+            return tensor
+        return cast_tensor(tensor, dtype, f"tensor {name!r}", saturate=self._options.saturate)
+
+    def _cast_graph(self, model: Model, graph: Graph, variables: Sequence[SavedVariable]) -> Graph:
+        """The graph with casts behind what is made small: variables, or in a frozen graph constants."""
+        dtype = dtype_named(str(self._options.dtype))
+        wide = {name for name, tensor in model.variables.items() if is_wide(tensor.dtype) and name not in self.dropped}
+        if not model.variables and any(node.op in VARIABLE_OPS for node in graph):
+            raise self._nothing(model)
+        constants = {} if wide and not self._options.only else _constants(graph)
+        chosen = self._chosen(model, [*wide, *constants])
+        nodes = [found.node.name for found in variables if found.key in chosen and found.node.name in graph]
+        graph = cast_variables(graph, nodes, dtype) if nodes else graph
+        small = [name for name in chosen if name in constants and (self._options.only or constants[name] >= _LEAST)]
+        if small:
+            graph = cast_constants(graph, small, dtype, saturate=self._options.saturate)
+        self.cast = frozenset(chosen & wide) | frozenset(small)
+        if not self.cast:
+            raise self._nothing(model)
+        return graph
+
+    def _chosen(self, model: Model, names: Sequence[str]) -> frozenset[str]:
+        if not names:
+            raise self._nothing(model)
+        return matching(names, self._options.only) if self._options.only else frozenset(names)
+
+    def _nothing(self, model: Model) -> NotFoundInModelError:
+        what = f"there is no weight of float32 or float64 to store as {self._options.dtype}"
+        remedy = "if the graph's variables lie in a checkpoint, pass it (--checkpoint)"
+        return NotFoundInModelError(what, path=model.path, remedy=remedy)
+
+
+def _constants(graph: Graph) -> dict[str, int]:
+    """The floating constants of graph and functions ("function/constant"), and how many values each stores."""
+    bodies = [("", graph.nodes), *((f"{name}/", function.nodes) for name, function in graph.library.items())]
+    found: dict[str, int] = {}
+    for prefix, nodes in bodies:
+        for node in nodes:
+            found_attr = node.attrs.get("value") if node.op == "Const" else None
+            if found_attr is None or found_attr.kind != "tensor" or not is_wide(found_attr.value.dtype):
+                continue
+            value = found_attr.value
+            size = len(value.values) if isinstance(value, FilledTensor) else value.nbytes
+            found[prefix + node.name] = size // value.dtype.itemsize
+    return found
+
+
+def _without_objects(model: Model) -> Model:
+    """A model as TF1 would have saved it: what fills its tables is in a collection, not a signature."""
+    meta = model.meta
+    signatures = {key: found for key, found in meta.signatures.items() if key != INIT_SIGNATURE}
+    collections = dict(meta.collections)
+    init = init_nodes(meta)
+    if init and not any(key in collections for key in INIT_COLLECTIONS):
+        collections[INIT_COLLECTIONS[0]] = Collection("node", tuple(init))
+    changed = replace(
+        meta,
+        objects_part=Part[ObjectGraph | None].of(None),
+        signatures_part=Part.of(signatures),
+        collections_part=Part.of(collections),
+        raw=None,
+    )
+    return _with_meta(model, changed)

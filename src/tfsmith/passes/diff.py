@@ -6,17 +6,22 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfsmith.ir.differences import FunctionDifference, StructureDifference, TensorPair, ValueChange
 from tfsmith.ir.function import Function, Library
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Collection, MetaGraph, ObjectGraph
+from tfsmith.ir.metagraph import Collection, MetaGraph, ObjectGraph, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.signature import Signature, TensorInfo
 from tfsmith.ir.tensor import Tensor
-from tfsmith.passes.diff_body import diff_attrs, diff_bodies
-from tfsmith.passes.diff_renames import tensor_digest
+from tfsmith.passes.diff_bodies import (
+    FunctionDifference,
+    StructureDifference,
+    TensorPair,
+    ValueChange,
+    diff_attrs,
+    diff_bodies,
+    tensor_digest,
+)
 
 __all__ = ["diff_structure"]
 

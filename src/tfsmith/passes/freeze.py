@@ -10,25 +10,30 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from tfsmith.errors import NotFoundInModelError, UnsupportedError, UsageError
-from tfsmith.ir.check import check_graph
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo
+from tfsmith.ir.graph import Graph, check_graph
+from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node, parse_input
-from tfsmith.ir.part import Part
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.signature import Signature, TensorInfo
 from tfsmith.ir.tensor import Tensor
-from tfsmith.passes.convert import convert_variables
-from tfsmith.passes.endpoints import output_type
 from tfsmith.passes.fold_shapes import fold_shapes
 from tfsmith.passes.inline import CALL_OPS, inline_calls
-from tfsmith.passes.interface import INIT_COLLECTIONS, choose_outputs, choose_signature, init_nodes
+from tfsmith.passes.interface import (
+    INIT_COLLECTIONS,
+    Note,
+    batch_shapes,
+    choose_outputs,
+    choose_signature,
+    find_training,
+    init_nodes,
+    output_type,
+    set_input_shapes,
+)
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
-from tfsmith.passes.set_shape import batch_shapes, set_input_shapes
-from tfsmith.passes.training import Note, find_training
 from tfsmith.passes.variables import VARIABLE_OPS, find_value, initial_values, restore_sources
+from tfsmith.passes.variables_to_constants import convert_variables
 from tfsmith.records import field, record, replace
 
 __all__ = ["FreezeOptions", "Frozen", "freeze"]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError
 from tfsmith.ir.attr import Attr
@@ -11,7 +12,41 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Node, parse_input
 from tfsmith.limits import MAX_DEPTH, MAX_INLINED_CALLS, MAX_INLINED_SIZE
 
-__all__ = ["inline_calls", "CALL_OPS"]
+__all__ = ["CALLERS", "rename_output", "rename_outputs", "inline_calls", "CALL_OPS"]
+
+CALLERS: Mapping[str, tuple[int, str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "If": (1, "Tin", ("then_branch", "else_branch")),
+        "StatelessIf": (1, "Tin", ("then_branch", "else_branch")),
+        "Case": (1, "Tin", ("branches",)),
+        "StatelessCase": (1, "Tin", ("branches",)),
+        "While": (0, "T", ("body", "cond")),
+        "StatelessWhile": (0, "T", ("body", "cond")),
+        "PartitionedCall": (0, "Tin", ("f",)),
+        "StatefulPartitionedCall": (0, "Tin", ("f",)),
+    }
+)
+"""Ops that call functions: which input is the functions' first, the attribute with the types, those with functions."""
+
+
+def rename_outputs(nodes: Iterable[Node], outputs: Mapping[str, str]) -> tuple[Node, ...]:
+    """The nodes of a function, some of which became other ops, whose outputs have other names: by node, that name."""
+    return tuple(_renamed(node, outputs) for node in nodes)
+
+
+def _renamed(node: Node, outputs: Mapping[str, str]) -> Node:
+    if not any(text.partition(":")[0] in outputs for text in node.inputs):
+        return node
+    return node.replace(inputs=tuple(rename_output(text, outputs) for text in node.inputs))
+
+
+def rename_output(text: str, outputs: Mapping[str, str]) -> str:
+    """In functions an input names the output argument, whose name differs from op to op."""
+    name, _, rest = text.partition(":")
+    if name not in outputs or not rest:
+        return text
+    return f"{name}:{outputs[name]}:{rest.rpartition(':')[2] if ':' in rest else '0'}"
+
 
 CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _NODE_SIZE = 500

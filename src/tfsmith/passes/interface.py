@@ -1,18 +1,34 @@
-"""Which tensors a job on a model is about: named by the user, by a signature, or found."""
+"""Which tensors a job on a model is about: named by the user, by a signature, or found; with their shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
-from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
+from tfsmith.ir.dtype import DType, dtype_named
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, MetaGraph, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import CONTROL, Endpoint, parse_input
-from tfsmith.ir.signature import SERVING_DEFAULT, Signature, TensorInfo
-from tfsmith.passes.endpoints import collected, guess_outputs
+from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
+from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.tensor import Tensor
+from tfsmith.limits import MAX_RANK
+from tfsmith.records import record, replace
 
 __all__ = [
+    "Note",
+    "find_training",
+    "Candidate",
+    "collected",
+    "guess_inputs",
+    "guess_outputs",
+    "output_type",
+    "output_shape",
+    "set_input_shapes",
+    "batch_shapes",
+    "is_refined",
     "INIT_COLLECTIONS",
     "INIT_SIGNATURE",
     "choose_signature",
@@ -20,7 +36,314 @@ __all__ = [
     "init_nodes",
     "tensor_names",
     "check_tensor",
+    "Interface",
+    "make_signatures",
 ]
+
+_BATCH_NORM = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "_FusedBatchNormEx"})
+_RANDOM = re.compile(r"(Stateless)?(Random|TruncatedNormal|Multinomial)")
+_QUEUES = frozenset({"QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "IteratorGetNext", "ReaderReadV2"})
+_DROPOUT = re.compile(r"dropout", re.IGNORECASE)
+
+
+@record
+class Note:
+    """Something that the user should know about the result: what, which nodes, and what to do."""
+
+    what: str
+    nodes: tuple[str, ...]
+    remedy: str
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.nodes[:3]) + (f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else "")
+        return f"{self.what}: {shown}; {self.remedy}" if shown else f"{self.what}; {self.remedy}"
+
+
+def find_training(graph: Graph) -> list[Note]:
+    """What in a pruned graph only makes sense in training. Looks at every node once."""
+    found: list[Note] = []
+    nodes = list(graph)
+    for function in graph.library.values():
+        nodes += function.nodes
+    training_norms = [node for node in nodes if node.op in _BATCH_NORM and node.get("is_training", True)]
+    _add(
+        found,
+        training_norms,
+        "batch norm uses the batch's own statistics (is_training=True)",
+        "export the inference graph",
+    )
+    randoms = [node for node in nodes if _RANDOM.match(node.op)]
+    drops = [node for node in randoms if _DROPOUT.search(node.name)]
+    _add(found, drops, "dropout is live, so answers are random", "export the inference graph, with dropout off")
+    others = [node for node in randoms if not _DROPOUT.search(node.name)]
+    _add(found, others, "random numbers are drawn on every run", "if this is dropout, export the inference graph")
+    queues = [node for node in nodes if node.op in _QUEUES]
+    _add(
+        found,
+        queues,
+        "the input comes from a training pipeline",
+        "export a graph with placeholders, or cut it at --outputs",
+    )
+    return found
+
+
+def _add(found: list[Note], nodes: Iterable[Node], what: str, remedy: str) -> None:
+    names = tuple(node.name for node in nodes)
+    if names:
+        found.append(Note(what, names, remedy))
+
+
+_INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "IteratorGetNext", "_Arg"})
+_QUEUE_OPS = frozenset({"QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "ReaderReadV2"})
+_VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "VarIsInitializedOp"})
+# Ends of a graph that are nobody's answer.
+_NO_ANSWER = frozenset(
+    {"NoOp", "Const", "Assert", "Print", "Save", "SaveV2", "SaveSlices", "RestoreV2", "Restore", "MergeV2Checkpoints"}
+    | {"ControlTrigger", "Shape", "ShapeN", "Size", "Rank", "StridedSlice", "IsVariableInitialized", "ShardedFilename"}
+    | {"BroadcastGradientArgs", "StopGradient", "GuaranteeConst", "StringJoin", "Assign", "AssignAdd", "AssignSub"}
+)
+_NO_ANSWER_PREFIX = ("Apply", "ResourceApply", "SparseApply", "Scatter", "ResourceScatter", "Queue", "WriteS")
+_SUMMARY = re.compile(r"(Scalar|Histogram|Image|Tensor|Merge|Audio)Summary")
+_TRAINING_SCOPE = re.compile(
+    r"(^|/)(gradients?|save|save_\d+|init|train(ing)?_op|Adam|GradientDescent|report_unini)(/|$)|(^|/)switch_[tf]$"
+)
+_OUTPUT_NAME = re.compile(
+    r"(^|/|_)(outputs?|predictions?|predict|probabilities|probs?|logits|scores?|softmax|detections?\w*|num_detections|"
+    r"detection_\w+|classes|embeddings?_out|pooled_output|final_result)(_\d+)?$",
+    re.IGNORECASE,
+)
+_LOSS_NAME = re.compile(r"(^|/|_)(loss|cost)(_\d+)?$", re.IGNORECASE)
+_OUTPUT_OPS = frozenset({"Softmax", "Sigmoid", "ArgMax", "TopKV2", "LogSoftmax", "Identity", "IdentityN", "BiasAdd"})
+_NAME_END = 200
+"""So much of a name's end is looked at: the patterns take quadratic time."""
+_LEAST = 3
+
+
+@record
+class Candidate:
+    """A tensor that is likely an input or output.
+
+    Attributes:
+        tensor: Its name, such as "loss/output:0".
+        op: The op that gives it.
+        dtype: Its type, if the graph says it.
+        shape: Its shape, as far as the graph says it.
+        reason: Why it is likely.
+        score: How likely; more is better.
+    """
+
+    tensor: str
+    op: str
+    dtype: DType | None
+    shape: Shape
+    reason: str
+    score: int = 0
+
+
+def guess_inputs(graph: Graph) -> tuple[Candidate, ...]:
+    """Placeholders and what else feeds a graph, in the file's order; linear in the nodes."""
+    return tuple(
+        _candidate(graph, node, "it is fed from outside", 0)
+        for node in graph
+        if node.op in _INPUT_OPS and not _TRAINING_SCOPE.search(node.name) and graph.consumers(node.name)
+    )
+
+
+def guess_outputs(graph: Graph, limit: int = 10) -> tuple[Candidate, ...]:
+    """The nodes that most look like answers, best first; linear in the nodes and edges."""
+    fed = _fed(graph)
+    found = [candidate for node in graph if (candidate := _judge(graph, node, fed)) is not None]
+    found.sort(key=lambda candidate: -candidate.score)
+    best = found[0].score if found else 0
+    return tuple(candidate for candidate in found[:limit] if candidate.score >= max(_LEAST, best - 2))
+
+
+def collected(model: Model, key: str) -> tuple[Candidate, ...]:
+    """The tensors of a collection of this name, which their maker left in the graph for us."""
+    found = model.collections.get(key)
+    if found is None or found.kind != "node":
+        return ()
+    names = [parse_input(name) for name in found.values]
+    return tuple(
+        _candidate(model.graph, model.graph.by_name[name], f"it is in the collection {key!r}", 0, output)
+        for name, output in names
+        if name in model.graph and output >= 0
+    )
+
+
+def _fed(graph: Graph) -> set[str]:
+    """The names of all nodes that an input reaches."""
+    todo = [node.name for node in graph if node.op in _INPUT_OPS or node.op in _QUEUE_OPS]
+    seen = set(todo)
+    while todo:
+        for use in graph.uses[todo.pop()]:
+            if use.output >= 0 and use.node.name not in seen:
+                seen.add(use.node.name)
+                todo.append(use.node.name)
+    return seen
+
+
+def _judge(graph: Graph, node: Node, fed: set[str]) -> Candidate | None:
+    op = node.op
+    if op in _NO_ANSWER or op in _VARIABLE_OPS or op in _INPUT_OPS or op.startswith(_NO_ANSWER_PREFIX):
+        return None
+    is_last = not graph.consumers(node.name)
+    is_named = _OUTPUT_NAME.search(node.name[-_NAME_END:]) is not None
+    if not (is_last or is_named) or _SUMMARY.match(op) or _TRAINING_SCOPE.search(node.name):
+        return None
+    reasons: list[str] = []
+    score = 0
+    if is_last:
+        score += 2 if _is_loss(node) else 3
+        reasons.append("nothing takes its output")
+    if is_named:
+        score += 3
+        reasons.append("it is named like an output")
+    if node.name in fed:
+        score += 1
+        reasons.append("an input reaches it")
+    elif fed:
+        score -= 2
+    if op in _OUTPUT_OPS:
+        score += 1
+        reasons.append(f"{op} often ends a model")
+    return _candidate(graph, node, ", ".join(reasons), score)
+
+
+def _is_loss(node: Node) -> bool:
+    """A reduction at the end of a training graph is what it minimises, not what it answers."""
+    return node.op in ("Mean", "Sum", "AddN") or _LOSS_NAME.search(node.name[-_NAME_END:]) is not None
+
+
+def _candidate(graph: Graph, node: Node, reason: str, score: int, output: int = 0) -> Candidate:
+    kind, shape = output_type(graph, node, output), output_shape(node, output)
+    return Candidate(f"{node.name}:{output}", node.op, kind, shape, reason, score)
+
+
+def output_type(graph: Graph, node: Node, index: int = 0) -> DType | None:
+    """The type of an output, if op and attributes say it."""
+    op = graph.op_def(node.op)
+    if op is None:
+        return None
+    try:
+        types = op.output_types(node.attrs)
+    except InvalidModelError:
+        return None
+    return types[index] if index < len(types) else None
+
+
+def output_shape(node: Node, index: int = 0) -> Shape:
+    """The shape of an output, as far as the node's own attributes say it."""
+    shapes = node.get("_output_shapes")
+    found = shapes[index] if isinstance(shapes, tuple) and index < len(shapes) else None
+    if found is None and node.op in _INPUT_OPS:
+        found = node.get("shape")
+    return found if isinstance(found, Shape) else UNKNOWN
+
+
+_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
+_SHAPE_INPUT = {"Reshape": 1, "Fill": 0, "BroadcastTo": 1, "Tile": 1, "RandomUniform": 0, "Slice": 2}
+
+
+def batch_shapes(graph: Graph, size: int) -> dict[str, Shape]:
+    """The shapes that the placeholders get when their first dimension becomes `size`; scalars have none.
+
+    Raises:
+        UsageError: The size is not positive.
+    """
+    if size < 1:
+        raise UsageError(f"a batch of {size} cannot be", remedy="pass a positive number")
+    shapes: dict[str, Shape] = {}
+    for node in graph:
+        old = node.get("shape", UNKNOWN) if node.op in _PLACEHOLDERS else None
+        if isinstance(old, Shape) and old.dims:
+            shapes[node.name] = Shape((size, *old.dims[1:]))
+    return shapes
+
+
+def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, list[Note]]:
+    """Gives placeholders new shapes and drops every `_output_shapes`, which no longer holds.
+
+    Returns:
+        The graph, and a note where constants bake in the old batch size.
+
+    Raises:
+        NotFoundInModelError: There is no such placeholder.
+        UsageError: The new shape contradicts the old one's rank.
+    """
+    changes: dict[str, Node] = {}
+    baked: set[int] = set()
+    for name, shape in shapes.items():
+        node = _placeholder(graph, parse_input(name).node)
+        old = node.get("shape", UNKNOWN)
+        flaw = shape.flaw()
+        if flaw is not None:
+            what = f"the new shape {shape} cannot be: {flaw}"
+            raise UsageError(what, where=f"node {node.name!r}", remedy="pass a shape that a tensor can have")
+        if isinstance(old, Shape) and old.dims is not None and shape.dims is not None:
+            if len(old.dims) != len(shape.dims):
+                what = f"the input has {len(old.dims)} dimensions {old}, not {len(shape.dims)}"
+                raise UsageError(what, where=f"node {node.name!r}", remedy="pass a shape with as many dimensions")
+            if old.dims and old.dims[0] >= 1 and old.dims[0] != shape.dims[0]:
+                baked.add(old.dims[0])
+        changes[node.name] = node.replace(attrs={"shape": shape, "_output_shapes": None})
+    for node in graph:
+        if "_output_shapes" in node.attrs and node.name not in changes:
+            changes[node.name] = node.replace(attrs={"_output_shapes": None})
+    changed = graph.map_nodes(changes)
+    return changed, _baked_in(changed, baked)
+
+
+def is_refined(before: Graph, after: Graph) -> bool:
+    """Whether placeholders only got sizes that were open before, so that all that was known of shapes still holds."""
+    if before is after:
+        return True
+    for node in before:
+        if node.op not in _PLACEHOLDERS or node.name not in after:
+            continue
+        old, new = node.get("shape", UNKNOWN), after[node.name].get("shape", UNKNOWN)
+        if not isinstance(old, Shape) or not isinstance(new, Shape) or old.dims is None:
+            continue
+        if new.dims is None or any(one not in (-1, other) for one, other in zip(old.dims, new.dims, strict=False)):
+            return False
+    return True
+
+
+def _placeholder(graph: Graph, name: str) -> Node:
+    found = graph.by_name.get(name)
+    if found is not None and found.op in _PLACEHOLDERS:
+        return found
+    there = [node.name for node in graph if node.op in _PLACEHOLDERS]
+    near = nearest(name, there) or there
+    remedy = f"the placeholders are: {', '.join(near[:8])}" if near else "the graph has no placeholder"
+    raise NotFoundInModelError(f"there is no placeholder {name!r}", remedy=remedy)
+
+
+def _baked_in(graph: Graph, sizes: set[int]) -> list[Note]:
+    """Constants that give a shape whose first dimension is the old batch size."""
+    if not sizes:
+        return []
+    names: list[str] = []
+    for node in graph:
+        position = _SHAPE_INPUT.get(node.op)
+        const = None if position is None or position >= len(node.inputs) else graph.producer(node, position)
+        value = None if const is None or const.op != "Const" else const.attrs.get("value")
+        if const is None or value is None or value.kind != "tensor":
+            continue
+        if _first_size(value.value) in sizes:
+            names.append(const.name)
+    if not names:
+        return []
+    what = f"constants bake in the old batch size {sorted(sizes)[0]}"
+    return [Note(what, tuple(dict.fromkeys(names)), "export the model with an open batch size")]
+
+
+def _first_size(shape: Tensor) -> int | None:
+    """The first element of a constant that gives a shape; None if this one cannot."""
+    if shape.dtype.name not in ("int32", "int64") or not 0 < (shape.shape.elements or 0) <= MAX_RANK:
+        return None
+    return int(shape.numpy().reshape(-1)[0])
+
 
 INIT_SIGNATURE = "__saved_model_init_op"
 INIT_COLLECTIONS = ("saved_model_main_op", "legacy_init_op")
@@ -119,3 +442,99 @@ def init_nodes(meta: MetaGraph) -> list[str]:
             names += meta.collections[key].values
     graph = meta.graph
     return list(dict.fromkeys(node for name in names if (node := parse_input(name).node) in graph))
+
+
+Interface = Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]
+"""For each signature by key, its inputs and its outputs: keys to tensor names."""
+
+
+def make_signatures(
+    model: Model, graph: Graph, asked: Interface, method_name: str = PREDICT, *, guess: bool = False
+) -> dict[str, Signature]:
+    """Those asked for, else those that the model has, else one of its collections `inputs` and `outputs`.
+
+    Args:
+        model: The model.
+        graph: Its graph, whose shapes may be others than the model's.
+        asked: What the user asked for.
+        method_name: The method of new signatures.
+        guess: Whether to take the likely inputs and outputs where nothing else says them, if they are clear.
+
+    Raises:
+        NotFoundInModelError: A tensor is not there.
+        UsageError: Nothing says what the inputs and outputs are.
+    """
+    if asked:
+        return {
+            key: Signature(
+                {name: _info(model, graph, tensor) for name, tensor in sorted(inputs.items())},
+                {name: _info(model, graph, tensor) for name, tensor in sorted(outputs.items())},
+                method_name,
+            )
+            for key, (inputs, outputs) in asked.items()
+        }
+    there = {key: found for key, found in model.signatures.items() if key != INIT_SIGNATURE}
+    if there:
+        return {key: _shaped(found, model, graph) for key, found in there.items()}
+    inputs, outputs = collected(model, "inputs"), collected(model, "outputs")
+    if not outputs and guess:
+        inputs, outputs = guess_inputs(graph), guess_outputs(graph)
+    if not outputs or (guess and len(outputs) > 1 and not collected(model, "outputs")):
+        raise _unclear(model, outputs)
+    reached = graph.ancestors(_node(candidate) for candidate in outputs)
+    taken = [candidate for candidate in inputs if _node(candidate) in reached]
+    return {SERVING_DEFAULT: Signature(_named(model, graph, taken), _named(model, graph, outputs), method_name)}
+
+
+def _shaped(signature: Signature, model: Model, graph: Graph) -> Signature:
+    """The signature with the shapes that inputs have now. Those of outputs stay, as far as they must still hold."""
+    if graph is model.graph:
+        return signature
+    inputs: dict[str, TensorInfo] = {}
+    for key, info in signature.inputs.items():
+        node = graph.by_name.get(parse_input(info.name).node) if info.encoding == "dense" else None
+        shape = UNKNOWN if node is None else output_shape(node)
+        inputs[key] = info if shape.dims is None else replace(info, shape=shape)
+    outputs = dict(signature.outputs)
+    if not is_refined(model.graph, graph):
+        outputs = {key: replace(info, shape=UNKNOWN) for key, info in outputs.items()}
+    return replace(signature, inputs=inputs, outputs=outputs)
+
+
+def _unclear(model: Model, likely: Sequence[Candidate]) -> UsageError:
+    what = "nothing says what the inputs and outputs are"
+    remedy = "name them: --input KEY=TENSOR --output KEY=TENSOR"
+    if likely:
+        listed = "; ".join(f"{candidate.tensor} ({candidate.reason})" for candidate in likely[:5])
+        return UsageError(what, path=model.path, remedy=f"{remedy}; likely outputs are: {listed}")
+    return UsageError(what, path=model.path, remedy=f"{remedy} (`tfsmith show --outputs` lists likely ones)")
+
+
+def _node(candidate: Candidate) -> str:
+    return candidate.tensor.rpartition(":")[0]
+
+
+def _named(model: Model, graph: Graph, found: Sequence[Candidate]) -> dict[str, TensorInfo]:
+    """The tensors by the last words of their names, or by their whole names where that would not be clear."""
+    short = [_node(candidate).rpartition("/")[2] for candidate in found]
+    clear = len(set(short)) == len(short)
+    keys = short if clear else [candidate.tensor for candidate in found]
+    return {key: _info(model, graph, candidate.tensor) for key, candidate in zip(keys, found, strict=True)}
+
+
+def _info(model: Model, graph: Graph, name: str) -> TensorInfo:
+    endpoint = check_tensor(model, name)
+    node = graph[endpoint.node]
+    op = graph.op_def(node.op)
+    count = None if op is None else sum(output.count(node.attrs) for output in op.outputs)
+    if count is not None and endpoint.output >= count:
+        what = f"node {node.name!r} gives {count} tensor{'s' * (count != 1)}, so there is no output {endpoint.output}"
+        if count == 0:
+            what = f"node {node.name!r} is an operation ({node.op}) that gives no tensor"
+        raise UsageError(what, path=model.path, remedy="`tfsmith show --outputs` lists likely tensors")
+    kind = output_type(graph, node, endpoint.output)
+    base = dtype_named("invalid") if kind is None else kind.base
+    shape = output_shape(node, endpoint.output)
+    if shape.dims is None and node.name in model.graph and is_refined(model.graph, graph):
+        shape = output_shape(model.graph[node.name], endpoint.output)  # new shapes of inputs took it away
+    return TensorInfo(str(endpoint), base, shape)

@@ -1,16 +1,11 @@
-"""Which tensor of the checkpoint belongs to which variable of the graph.
-
-A graph that can be restored says so itself: from `saver_def.restore_op_name` the assignments are reached, and from each
-of them the variable on one side and an output of RestoreV2 on the other. In TensorFlow 2 the same chain runs through a
-function. The name in the checkpoint need not be the node's name. Without a saver, names are compared.
-"""
+"""Which tensor of the checkpoint belongs to which variable of the graph, and whether the two belong together."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from tfsmith.errors import InvalidModelError, LimitError, NotFoundInModelError
+from tfsmith.errors import InvalidModelError, LimitError, NotFoundInModelError, TfsmithError
 from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
@@ -19,21 +14,120 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Node, is_index
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import StringTensor, Tensor
-from tfsmith.ir.tensor_slice import slice_tensor
+from tfsmith.ir.tensor import Piece, SlicedTensor, StringTensor, Tensor
+from tfsmith.ir.tensor_views import slice_tensor
 from tfsmith.limits import MAX_DEPTH
 from tfsmith.records import record
 
-__all__ = ["VARIABLE_OPS", "EMA_SUFFIX", "Source", "restore_sources", "initial_values", "find_source", "find_value"]
+__all__ = [
+    "Place",
+    "Stored",
+    "store",
+    "VARIABLE_OPS",
+    "EMA_SUFFIX",
+    "Source",
+    "restore_sources",
+    "initial_values",
+    "find_source",
+    "find_value",
+    "Fit",
+    "fit_checkpoint",
+]
+
+_PART = re.compile(r"^(.+)/part_(\d+)$")
+
+
+@record
+class Place:
+    """Where a variable's value lies in the checkpoint: its key and, for a part, the whole's shape and the start."""
+
+    key: str
+    full: tuple[int, ...] = ()
+    start: tuple[int, ...] = ()
+    shape: tuple[int, ...] = ()
+
+    @property
+    def extents(self) -> str:
+        """The part as `shape_and_slices` writes it, such as "10 4 0,5:0,4"; "" for all of it."""
+        if not self.full:
+            return ""
+        spans = ":".join(f"{at},{size}" for at, size in zip(self.start, self.shape, strict=True))
+        return " ".join(map(str, self.full)) + f" {spans}"
+
+
+@record
+class Stored:
+    """What a checkpoint of some variables holds, sorted by key, and where each variable's value lies in it."""
+
+    tensors: Mapping[str, Tensor]
+    places: Mapping[str, Place]
+
+
+def store(graph: Graph, values: Mapping[str, Tensor]) -> Stored:
+    """Puts the parts of partitioned variables together. No value is read.
+
+    Args:
+        graph: The graph that has them, as constants or variables.
+        values: The variables' values, by node.
+    """
+    tensors: dict[str, Tensor] = dict(values)
+    places = {name: Place(name) for name in values}
+    groups: dict[str, dict[int, str]] = {}
+    for name in values:
+        found = _PART.match(name)
+        if found and is_index(found[2]) and found[1] not in values:
+            groups.setdefault(found[1], {})[int(found[2])] = name
+    for key, group in groups.items():
+        names = [group[number] for number in sorted(group) if number < len(group)]
+        whole = _join(graph, names, [values[name] for name in names]) if len(names) == len(group) else None
+        if whole is None:
+            continue
+        tensors[key] = whole
+        for name, piece in zip(names, whole.pieces, strict=True):
+            places[name] = Place(key, whole.shape.dims or (), piece.start, piece.tensor.shape.dims or ())
+            del tensors[name]
+    return Stored({key: tensors[key] for key in sorted(tensors)}, places)
+
+
+def _join(graph: Graph, names: Sequence[str], parts: Sequence[Tensor]) -> SlicedTensor | None:
+    """The whole of some parts, or None if they are none of one whole."""
+    shapes = [part.shape.dims or () for part in parts]
+    first = shapes[0]
+    if not first or any(part.dtype != parts[0].dtype or len(part.shape.dims or ()) != len(first) for part in parts):
+        return None
+    split = [axis for axis in range(len(first)) if any(shape[axis] != first[axis] for shape in shapes)]
+    if len(split) > 1:
+        return None
+    axis = split[0] if split else _concat_axis(graph, names[0], len(first))
+    pieces: list[Piece] = []
+    at = 0
+    for part, shape in zip(parts, shapes, strict=True):
+        pieces.append(Piece((*(0,) * axis, at, *(0,) * (len(first) - axis - 1)), part))
+        at += shape[axis]
+    full = (*first[:axis], at, *first[axis + 1 :])
+    return SlicedTensor(parts[0].dtype, Shape(full), tuple(pieces))
+
+
+def _concat_axis(graph: Graph, name: str, rank: int) -> int:
+    """Along which axis the graph itself puts parts of one shape together; the first if it does not."""
+    reads = [name, *(use.node.name for use in graph.consumers(name) if use.node.op == "Identity")]
+    for user in (use.node for read in reads for use in graph.consumers(read) if use.node.op == "ConcatV2"):
+        axis = graph.producer(user, len(user.data_inputs) - 1)
+        value = None if axis is None else axis.attrs.get("value")
+        if value is not None and value.kind == "tensor" and value.value.dtype.name in ("int32", "int64"):
+            number = int(value.value.numpy().reshape(-1)[:1].sum())
+            return number % rank if -rank <= number < rank else 0
+    return 0
+
 
 VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 EMA_SUFFIX = "/ExponentialMovingAverage"
 _ASSIGN_OPS = frozenset({"Assign", "AssignVariableOp"})
 _CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _PASS_OPS = frozenset({"Identity", "IdentityN", "Reshape", "Cast"})
-_PART = re.compile(r"^(.*)/part_([0-9]{1,3})(/[^/]+)?$")
+_PART_NAME = re.compile(r"^(.*)/part_([0-9]{1,3})(/[^/]+)?$")
 _MAX_CHAIN = 1000
 
 
@@ -259,7 +353,7 @@ def _by_name(model: Model, node: Node) -> Source:
         key = f"{name}/.ATTRIBUTES/VARIABLE_VALUE"
         if name and key in model.variables:
             return Source(key)
-    part = _PART.match(node.name)
+    part = _PART_NAME.match(node.name)
     whole = "" if part is None else part[1] + (part[3] or "")  # of "w/part_0", and of the slot "w/part_0/Adam" too
     if part is not None and whole in model.variables:
         names = [f"{part[1]}/part_{before}{part[3] or ''}" for before in range(int(part[2]))]
@@ -320,3 +414,37 @@ def _check(model: Model, node: Node, tensor: Tensor, key: str) -> None:
     if not fits:
         what = f"the graph says {shape}, but {key!r} in the checkpoint is {tensor.shape}"
         raise InvalidModelError(what, path=path, where=where, remedy=remedy)
+
+
+@record
+class Fit:
+    """How a graph fits the checkpoint that was attached to it.
+
+    Attributes:
+        found: How many of the graph's variables the checkpoint has, as they must be.
+        missing: The names of the others.
+    """
+
+    found: int
+    missing: tuple[str, ...]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every variable has its value, and there is one."""
+        return self.found > 0 and not self.missing
+
+
+def fit_checkpoint(model: Model) -> Fit:
+    """Looks up every variable of the graph in the model's checkpoint; linear, reads no values."""
+    sources = restore_sources(model.meta)
+    missing: list[str] = []
+    found = 0
+    for node in model.graph:
+        if node.op not in VARIABLE_OPS:
+            continue
+        try:
+            find_value(model, node, sources)
+            found += 1
+        except TfsmithError:
+            missing.append(node.name)
+    return Fit(found, tuple(missing))

@@ -1,29 +1,135 @@
-"""`Attempt`: one try to find a query at one place of a body.
-
-Everything follows from the node that the search begins at: what it takes must be what the wanted node takes, and so
-on down. Where there is a choice (the order of two inputs, a node that may be passed or meant, one of several users),
-the choices are tried in order, and taken back when they fail. What is left to do is a linked list that choices share,
-so that taking back costs only what was bound since.
-"""
+"""`Goal` and `Move`: what an attempt has to reach, and how it could."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import NamedTuple
 
-from tfsmith.ir.match import Unit
-from tfsmith.ir.name_rule import NameRule
 from tfsmith.ir.node import CONTROL, Endpoint, Node
+from tfsmith.ir.recipe import NameRule, Unit
 from tfsmith.limits import MAX_MATCH_STEPS
-from tfsmith.patterns.body_index import BodyIndex
-from tfsmith.patterns.budget import Budget, GaveUp
-from tfsmith.patterns.cones import Cones
-from tfsmith.patterns.explain import Nearest, describe_misfit, describe_name
-from tfsmith.patterns.fitting import misfit
-from tfsmith.patterns.moves import Goal, Move, Rule
-from tfsmith.patterns.plan import Plan, Slot, Step, Wanted
+from tfsmith.patterns.index import BodyIndex, Budget, GaveUp
+from tfsmith.patterns.misses import Nearest, describe_misfit, describe_name
+from tfsmith.patterns.query import Plan, Slot, Step, Wanted, misfit
 
-__all__ = ["Attempt"]
+__all__ = ["Goal", "Move", "Rule", "Cones", "Attempt"]
+
+Rule = Callable[[Endpoint], bool]
+"""Whether an input of the query may stand for this tensor."""
+
+
+class Goal(NamedTuple):
+    """That a wanted node's output must be this tensor.
+
+    Attributes:
+        slot: The wanted node and its output.
+        endpoint: The tensor.
+        user: The number of the wanted node that takes it; -1 for none.
+        is_exact: Whether nothing may be passed through on the way.
+    """
+
+    slot: Slot
+    endpoint: Endpoint
+    user: int = -1
+    is_exact: bool = False
+
+
+class Move(NamedTuple):
+    """One way to reach a goal.
+
+    Attributes:
+        wanted: The wanted node that is bound; None where it is bound already.
+        found: The node that it is bound to.
+        slots: What it takes, in one of the orders that it may have.
+        start: Where passing through begins.
+        passed: How many nodes are passed.
+        input: The number of the input of the query that is bound to `start`, if that is what the move does.
+    """
+
+    wanted: Wanted | None
+    found: str
+    slots: tuple[Slot, ...]
+    start: Endpoint
+    passed: int = 0
+    input: int = -1
+
+
+_MOST_PAIRS = 500_000
+"""What is remembered, some 100 MB; beyond that, it is worked out again."""
+
+_Pair = tuple[int, str]
+
+
+class Cones:
+    """What can stand where, for one query in one body."""
+
+    def __init__(self, plan: Plan, index: BodyIndex, budget: Budget) -> None:
+        self._plan = plan
+        self._index = index
+        self._budget = budget
+        self._known: dict[_Pair, bool] = {}
+
+    def can_stand(self, slot: Slot, endpoint: Endpoint) -> bool:
+        """Whether this output of a wanted node, with all that it needs, can be this tensor. Never recurses.
+
+        Raises:
+            GaveUp: It takes too many steps.
+        """
+        if len(self._known) > _MOST_PAIRS:
+            self._known.clear()
+        todo: list[_Pair] = []
+        while True:
+            verdict = self._at(slot, endpoint, todo)
+            if verdict is not None:
+                return verdict
+            while todo:
+                pair = todo[-1]
+                judged = True if pair in self._known else self._judge(pair, todo)
+                if judged is None:
+                    continue
+                self._known.setdefault(pair, judged)
+                todo.pop()
+
+    def _at(self, slot: Slot, endpoint: Endpoint, todo: list[_Pair]) -> bool | None:
+        """Whether one of the nodes on the way back from a tensor will do; None, and more to do, if nobody knows yet."""
+        ops = self._plan.wanted[slot.node].ops
+        unknown: list[_Pair] = []
+        for (name, output), _ in self._index.way_back(endpoint, self._plan.through):
+            self._budget.spend()
+            node = self._index.nodes.get(name)
+            if node is None or output != slot.output or node.op not in ops:
+                continue
+            pair = (slot.node, name)
+            verdict = self._known.get(pair)
+            if verdict:
+                return True
+            if verdict is None:
+                unknown.append(pair)
+        todo.extend(unknown)
+        return None if unknown else False
+
+    def _judge(self, pair: _Pair, todo: list[_Pair]) -> bool | None:
+        """Whether a node will do for a wanted one; None, and more to do, if nobody knows yet."""
+        self._budget.spend()
+        wanted = self._plan.wanted[pair[0]]
+        if misfit(wanted, self._index.nodes[pair[1]], self._index) is not None:
+            return False
+        data = self._index.data(pair[1])
+        for slots in (wanted.data, wanted.swapped):
+            if slots is None:
+                continue
+            unknown: list[_Pair] = []
+            verdicts = [
+                self._at(slot, endpoint, unknown) for slot, endpoint in zip(slots, data, strict=True) if slot.node >= 0
+            ]
+            if all(verdicts):
+                return True
+            if False not in verdicts:
+                todo.extend(unknown)
+                return None
+        return False
+
 
 _Agenda = tuple[Goal, "_Agenda | None"]
 _Table = dict[int, str] | dict[str, int] | dict[int, Endpoint] | dict[int, int]

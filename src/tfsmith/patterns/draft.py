@@ -1,36 +1,344 @@
-"""Drafts a recipe: finds the block that a network repeats, and its weights, without being told where.
-
-Nodes of different layers look the same from above: the same ops over the same ops, down to some depth. Nodes that look
-the same are paired, the blocks below the pairs are laid on top of each other (`align`), and of all blocks that fit,
-the one counts that covers the most nodes when it is searched for.
-"""
+"""Drafts a recipe: finds the block that a network repeats, and its weights, without being told where."""
 
 from __future__ import annotations
 
+import itertools
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from typing import Literal, NamedTuple
 
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
-from tfsmith.ir.commutative import is_commutative
-from tfsmith.ir.match import Match
 from tfsmith.ir.model import Model
-from tfsmith.ir.name_rule import parse_name_rule
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import Endpoint
-from tfsmith.ir.recipe import ConstantQuery, Expression, NodeQuery, Query, Recipe, Repeat, TargetNode, Variant
+from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.op_database import is_commutative
+from tfsmith.ir.recipe import (
+    ConstantQuery,
+    Expression,
+    Match,
+    NodeQuery,
+    Query,
+    Recipe,
+    Repeat,
+    TargetNode,
+    Variant,
+    parse_name_rule,
+)
 from tfsmith.ir.shape import Shape
-from tfsmith.patterns.align import Alignment, Entry, align, common_attrs, small_constant
-from tfsmith.patterns.body_index import BodyIndex
-from tfsmith.patterns.captured import captured_variables
-from tfsmith.patterns.draft_names import from_block_on, is_made_unique, local_name, rule_of, rules_of_units
-from tfsmith.patterns.knowledge import Knowledge
+from tfsmith.ir.tensor import OpaqueTensor, Tensor
+from tfsmith.patterns.index import BodyIndex, captured_variables
 from tfsmith.patterns.matcher import Matcher
-from tfsmith.patterns.users import outside_of_function, outside_of_graph
-from tfsmith.records import record, replace
+from tfsmith.patterns.query import is_same_attr
+from tfsmith.patterns.replaceable import outside_of_function, outside_of_graph
+from tfsmith.patterns.tensor_facts import Knowledge
+from tfsmith.records import field, record, replace
 
-__all__ = ["DraftOptions", "Drafted", "DraftedInput", "draft"]
+__all__ = [
+    "Alignment",
+    "Entry",
+    "align",
+    "common_attrs",
+    "reads_weight",
+    "small_constant",
+    "from_block_on",
+    "is_made_unique",
+    "local_name",
+    "rule_of",
+    "rules_of_units",
+    "DraftOptions",
+    "Drafted",
+    "DraftedInput",
+    "draft",
+]
+
+_MOST_VALUES = 16
+"""A constant with more values is a weight."""
+_MOST_NODES = 5000
+"""A block with more nodes is none."""
+_VARIABLES = frozenset({"VariableV2", "Variable", "VarHandleOp", "ReadVariableOp"})
+_NUMBERS = ("float", "bfloat", "half", "double")
+
+Kind = Literal["carry", "shared", "weight", "other"]
+
+
+class Entry(NamedTuple):
+    """A tensor that enters the block.
+
+    Attributes:
+        kind: "carry": what the block before gives. "shared": the same for all. "weight": a block's own constant or
+            variable. "other": something else, of which nobody knows what it has in common.
+        first: The tensor at the earlier block.
+        second: The tensor at the later one.
+    """
+
+    kind: Kind
+    first: Endpoint
+    second: Endpoint
+
+
+@record(frozen=False)
+class Alignment:
+    """Two blocks on top of each other.
+
+    Attributes:
+        nodes: For each node of the later block, that of the earlier one.
+        entries: What enters, by the pair of tensors.
+        inputs: For each node of the later block, what it takes: an inner tensor, or an entry.
+        constants: Nodes that are constants with the same small value in both.
+    """
+
+    nodes: dict[str, str] = field(default_factory=dict)
+    entries: dict[tuple[Endpoint, Endpoint], Entry] = field(default_factory=dict)
+    inputs: dict[str, list[Endpoint | Entry]] = field(default_factory=dict)
+    constants: set[str] = field(default_factory=set)
+
+    def of_kind(self, kind: Kind) -> list[Entry]:
+        """The entries of one kind, in the order in which they were met."""
+        return [entry for entry in self.entries.values() if entry.kind == kind]
+
+
+def align(index: BodyIndex, first: str, second: str, barriers: Collection[str] = ()) -> Alignment | None:
+    """Walks back from output 0 of two nodes, of which the second needs the first.
+
+    Args:
+        index: The graph or function.
+        first: The node that gives the earlier block's output.
+        second: The node that gives the later one's.
+        barriers: Nodes that are outside of any block.
+
+    Returns:
+        What they have in common; None if they are no two blocks of a chain.
+    """
+    found = Alignment()
+    early_nodes: set[str] = set()
+    todo = [(second, first)]
+    while todo:
+        late, early = todo.pop()
+        if found.nodes.get(late, early) != early:
+            return None
+        if late in found.nodes:
+            continue
+        found.nodes[late] = early
+        if index.data(late):  # constants may be in both
+            early_nodes.add(early)
+            if late in early_nodes or early in found.nodes:
+                return None  # this way leads past the block before
+        if len(found.nodes) > _MOST_NODES:
+            return None
+        if _is_constant(index, late):
+            found.constants.add(late)
+        taken: list[Endpoint | Entry] = []
+        for new, old in zip(index.data(late), index.data(early), strict=True):
+            entry = _entry(index, first, new, old, barriers)
+            if entry is not None:
+                taken.append(found.entries.setdefault((old, new), entry))
+            else:
+                taken.append(new)
+                todo.append((new.node, old.node))
+        found.inputs[late] = taken
+    return found if _is_chain(index, found) else None
+
+
+def _entry(index: BodyIndex, first: str, new: Endpoint, old: Endpoint, barriers: Collection[str]) -> Entry | None:
+    """Whether a pair of tensors enters from outside, and as what; None if both belong to their blocks."""
+    if new == Endpoint(first, 0):
+        return Entry("carry", old, new)
+    one, other = index.nodes.get(new.node), index.nodes.get(old.node)
+    if new == old:
+        is_small = one is not None and small_constant(one) is not None
+        return None if is_small else Entry("shared", old, new)
+    if one is None or other is None:
+        return Entry("weight", old, new)  # arguments of a function: mostly variables
+    if new.node in barriers or old.node in barriers:
+        return Entry("other", old, new)
+    if reads_weight(index, one) and reads_weight(index, other) and not _is_same_constant(one, other):
+        return Entry("weight", old, new)
+    fits = one.op == other.op and new.output == old.output
+    return None if fits and len(index.data(one.name)) == len(index.data(other.name)) else Entry("other", old, new)
+
+
+def reads_weight(index: BodyIndex, node: Node) -> bool:
+    """Whether a node gives a variable or a constant, be it through an Identity."""
+    for _ in range(10):
+        if node.op in _VARIABLES:
+            return True
+        if node.op == "Const":
+            found = node.attrs.get("value")
+            return found is not None and found.kind == "tensor" and found.value.dtype.name.startswith(_NUMBERS)
+        data = index.data(node.name)
+        below = index.nodes.get(data[0].node) if node.op == "Identity" and data else None
+        if below is None:
+            return False
+        node = below
+    return False
+
+
+def small_constant(node: Node) -> Tensor | None:
+    """The value of a constant of a few numbers."""
+    found = node.attrs.get("value") if node.op == "Const" else None
+    if found is None or found.kind != "tensor" or isinstance(found.value, OpaqueTensor):
+        return None
+    tensor: Tensor = found.value
+    return tensor if 0 < (tensor.shape.elements or 0) <= _MOST_VALUES else None
+
+
+def _is_same_constant(one: Node, other: Node) -> bool:
+    left, right = small_constant(one), small_constant(other)
+    if left is None or right is None or left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    return bool(left.numpy().tolist() == right.numpy().tolist())
+
+
+def _is_constant(index: BodyIndex, name: str) -> bool:
+    return index.nodes[name].op == "Const"
+
+
+def common_attrs(index: BodyIndex, late: str, early: str) -> dict[str, Attr]:
+    """The attributes that the op's definition declares and that both have alike."""
+    one, other = index.nodes[late], index.nodes[early]
+    op = index.body.op_def(one.op)
+    declared = {attr.name: attr.default for attr in op.attrs} if op is not None else dict.fromkeys(one.attrs)
+    found: dict[str, Attr] = {}
+    for name, default in sorted(declared.items()):
+        left, right = one.attrs.get(name, default), other.attrs.get(name, default)
+        if left is None or right is None or name.startswith("_") or (one.op, name) == ("Const", "value"):
+            continue
+        if is_same_attr(left, right):
+            found[name] = left
+    return found
+
+
+def _is_chain(index: BodyIndex, found: Alignment) -> bool:
+    """Whether the earlier block feeds the later one by one tensor, and constants are equal."""
+    carried = {entry.first for entry in found.of_kind("carry")}
+    constants_fit = all(
+        found.nodes[name] == name or _is_same_constant(index.nodes[name], index.nodes[found.nodes[name]])
+        for name in found.constants
+    )
+    return len(carried) == 1 and constants_fit and len(found.nodes) - len(found.constants) > 1
+
+
+_NUMBER = re.compile(r"([0-9]{1,9})")
+_READ = re.compile(r"/(Read/ReadVariableOp|ReadVariableOp(_\d+)?|read)$")
+_COPY = re.compile(r"_[0-9]{1,6}")
+
+
+def rule_of(first: str, second: str) -> str | None:
+    """What two names have in common, with `{i}` for the number that counts layers; None if there is no such number."""
+    words, others = first.split("/"), second.split("/")
+    if len(words) != len(others):
+        return None
+    found: list[str] = []
+    steps: set[int] = set()
+    for word, other in zip(words, others, strict=True):
+        if _COPY.fullmatch(other.removeprefix(word)):  # TensorFlow counts dense, dense_1, dense_2
+            steps.add(int(other[len(word) + 1 :]))
+            found.append(f"{word}_{{i}}")
+            continue
+        parts, changed = _NUMBER.split(word), _NUMBER.split(other)
+        if len(parts) != len(changed) or parts[::2] != changed[::2]:
+            return None
+        text = ""
+        for at, (part, new) in enumerate(zip(parts, changed, strict=True)):
+            steps |= {int(new) - int(part)} if at % 2 and part != new else set()
+            text += "{i}" if at % 2 and part != new else new
+        found.append(text)
+    return "/".join(found) if len(steps) == 1 else None
+
+
+def local_name(rule: str | None, op: str) -> str:
+    """A short name for a node or tensor inside of its layer: what follows the layer's own scope."""
+    if rule is None:
+        return op.lower()
+    text = _READ.sub("", rule)
+    before, mark, rest = text.rpartition("{i}")
+    if not mark:
+        return text.rpartition("/")[2] or op.lower()
+    scope, slash, name = rest.partition("/")
+    if slash and not scope:
+        return name
+    stem = before.rpartition("/")[2]
+    return "/".join(part for part in (scope.strip("_.") or stem.strip("_."), name) if part) or op.lower()
+
+
+class _Number(NamedTuple):
+    """A number in the names of all blocks: what it is in the first, and by how much it goes up with each."""
+
+    start: int
+    step: int
+
+
+def rules_of_units(names: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Rules for names, as `ir.name_rule` has them.
+
+    Args:
+        names: For each input of a block, what it is called in the first block, the second, and so on to the last.
+
+    Returns:
+        For each input whose names are counted evenly, its rule. `{i}` is what most of them count.
+    """
+    found = {name: parts for name, texts in names.items() if (parts := _counted(texts)) is not None}
+    starts = Counter(
+        part.start for parts in found.values() for part in parts if isinstance(part, _Number) and part.step == 1
+    )
+    first = starts.most_common(1)[0][0] if starts else 0
+    return {name: "".join(_text(part, first) for part in parts) for name, parts in found.items()}
+
+
+def _counted(names: Sequence[str]) -> list[str | _Number] | None:
+    """A name in parts, of which some are numbers that go up evenly; None if the names differ otherwise."""
+    rows = [_NUMBER.split(name) for name in _with_zeros(names)]
+    if len({len(row) for row in rows}) != 1:
+        return None
+    found: list[str | _Number] = []
+    has_number = False
+    for at, column in enumerate(zip(*rows, strict=True)):
+        if len(set(column)) == 1:
+            found.append(column[0])
+            continue
+        values = [int(text) for text in column] if at % 2 else []
+        step = values[1] - values[0] if values else 0
+        if step < 1 or any(later - value != step for value, later in itertools.pairwise(values)):
+            return None
+        found.append(_Number(values[0], step))
+        has_number = True
+    return found if has_number else None
+
+
+def _with_zeros(names: Sequence[str]) -> list[str]:
+    """TensorFlow counts dense, dense_1, dense_2; that is dense_0, dense_1, dense_2."""
+    first, *others = (name.split("/") for name in names)
+    if not others or any(len(words) != len(first) for words in others):
+        return list(names)
+    filled = [
+        f"{word}_0" if _COPY.fullmatch(other.removeprefix(word)) and other != word else word
+        for word, other in zip(first, others[0], strict=True)
+    ]
+    return ["/".join(filled), *names[1:]]
+
+
+def _text(part: str | _Number, first: int) -> str:
+    if isinstance(part, str):
+        return part
+    offset = part.start - part.step * first
+    return f"{{{part.step if part.step > 1 else ''}i{f'{offset:+d}' if offset else ''}}}"
+
+
+def is_made_unique(rule: str) -> bool:
+    """Whether a rule counts otherwise than block by block, as names do that TensorFlow made unique."""
+    return "{i}" not in rule or rule.count("{") != rule.count("{i}")
+
+
+def from_block_on(rule: str) -> str:
+    """A rule without the scopes that are the same for all blocks; what a model is called differs."""
+    words = rule.split("/")
+    at = next((number for number, word in enumerate(words) if "{" in word), 0)
+    return "/".join(words[at:])
+
 
 _DEPTHS = (3, 6, 10)
 """How deep down two nodes must look the same to be tried. The way to the layer before may be short."""

@@ -13,9 +13,9 @@ from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor, TensorBase
-from tfsmith.ir.tensor_ops import JoinedTensor, ReshapedTensor, TransposedTensor, verify_tensor
+from tfsmith.ir.tensor_views import JoinedTensor, ReshapedTensor, TransposedTensor, verify_tensor
 from tfsmith.limits import MAX_PROTO_BYTES
-from tfsmith.patterns.knowledge import small_integers
+from tfsmith.patterns.tensor_facts import small_integers
 from tfsmith.records import record
 from tfsmith.storage.span import Span
 

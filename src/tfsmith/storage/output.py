@@ -10,7 +10,7 @@ from types import TracebackType
 
 from tfsmith.errors import OutputError
 from tfsmith.storage.sink import FileSink, explained, fsync_folder, open_beside, temporary_sibling
-from tfsmith.storage.source import real_path
+from tfsmith.storage.span import real_path
 
 __all__ = ["AtomicFolder", "AtomicFiles"]
 

@@ -6,23 +6,164 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from tfsmith.errors import UsageError
+from tfsmith.errors import InvalidModelError, UsageError
 from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.metagraph import Collection
-from tfsmith.ir.node import Node
-from tfsmith.ir.opdb import builtin_op
+from tfsmith.ir.node import Node, parse_input
+from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
-from tfsmith.testing.names import Names
-from tfsmith.testing.opcheck import node_problems
 from tfsmith.testing.shapes import infer
-from tfsmith.testing.values import FLOAT32, INT32, Operation, Output, reference_to
+from tfsmith.testing.values import (
+    FLOAT32,
+    INT32,
+    Operation,
+    Output,
+    reference_to,
+)
 from tfsmith.testing.variables import Initializer, Kind, Values, Variable, make_variable
 
-__all__ = ["GRAPH_VERSION", "GraphBuilder", "Operand"]
+__all__ = [
+    "Names",
+    "graph_problems",
+    "node_problems",
+    "GRAPH_VERSION",
+    "GraphBuilder",
+    "Operand",
+]
+
+
+class Names:
+    """Hands out names. The first to ask for "add" gets it, the next "add_1"; letter case does not count.
+
+    Attributes:
+        scope: The scope that is open, such as "bert/encoder"; "" outside of all.
+    """
+
+    def __init__(self) -> None:
+        self.scope = ""
+        self._used: dict[str, int] = {}
+
+    def unique(self, name: str) -> str:
+        """A full name in the open scope that nothing has yet."""
+        full = f"{self.scope}/{name}" if self.scope else name
+        key = full.lower()
+        count = self._used.get(key, 0)
+        self._used[key] = count + 1
+        if not count:
+            return full
+        while f"{key}_{count}" in self._used:
+            count += 1
+        self._used[f"{key}_{count}"] = 1
+        return f"{full}_{count}"
+
+    @contextmanager
+    def enter(self, name: str) -> Iterator[str]:
+        """Opens a scope: a new one inside the open one, or, for a name that ends in "/", exactly that one.
+
+        Gives its full name with "/" at the end; a node of that very name can then be added (see `GraphBuilder.node`).
+        """
+        before = self.scope
+        self.scope = name[:-1] if name.endswith("/") else self.unique(name)
+        try:
+            yield f"{self.scope}/"
+        finally:
+            self.scope = before
+
+    @contextmanager
+    def at_root(self) -> Iterator[None]:
+        """Leaves all scopes for a while."""
+        before, self.scope = self.scope, ""
+        try:
+            yield
+        finally:
+            self.scope = before
+
+
+def graph_problems(graph: Graph) -> Iterator[str]:
+    """All that is wrong with the nodes of a graph, one sentence each; none if all is well. Decodes every node."""
+    for node in graph.nodes:
+        definition = graph.op_def(node.op)
+        if definition is None:
+            yield f"node {node.name!r}: there is no op {node.op!r}"
+            continue
+        yield from _dangling(graph, node)
+        types = [_type_of(graph, text) for text in node.data_inputs]
+        for problem in node_problems(definition, node.attrs, types):
+            yield f"node {node.name!r} ({node.op}): {problem}"
+
+
+def node_problems(
+    definition: OpDef, attrs: Mapping[str, Attr], inputs: Sequence[DType | None], *, complete: bool = True
+) -> Iterator[str]:
+    """All that is wrong with one node.
+
+    Args:
+        definition: Its op.
+        attrs: Its attributes.
+        inputs: The dtypes of its inputs, references marked as such; None where one is not known.
+        complete: Whether attributes with a default must be there as well, as TensorFlow writes them.
+    """
+    known = {one.name: one for one in definition.attrs}
+    for name, value in attrs.items():
+        if name.startswith("_"):
+            continue
+        if name not in known:
+            yield f"the op has no attribute {name!r}"
+        elif value.kind != known[name].kind and not (value.kind == "list" and known[name].kind.startswith("list(")):
+            yield f"attribute {name!r} is of kind {value.kind}, not {known[name].kind}"
+    for name, wanted in known.items():
+        if name not in attrs and (complete or wanted.default is None):
+            yield f"attribute {name!r} is missing"
+    yield from _input_problems(definition, attrs, inputs)
+
+
+def _input_problems(definition: OpDef, attrs: Mapping[str, Attr], inputs: Sequence[DType | None]) -> Iterator[str]:
+    try:
+        wanted = [(arg, kind) for arg in definition.inputs for kind in arg.types(attrs)]
+    except InvalidModelError as error:
+        yield error.what
+        return
+    if len(wanted) != len(inputs):
+        yield f"it has {len(inputs)} inputs, not {len(wanted)}"
+        return
+    for (arg, kind), given in zip(wanted, inputs, strict=True):
+        if given is None:
+            continue
+        if kind is not None and given.base != kind.base:
+            yield f"input {arg.name!r} is {given}, not {kind}"
+        if arg.is_ref and not given.is_ref:
+            yield f"input {arg.name!r} is {given}, not a reference"
+
+
+def _dangling(graph: Graph, node: Node) -> Iterator[str]:
+    for text in node.inputs:
+        name, index = parse_input(text)
+        if name not in graph:
+            yield f"node {node.name!r}: its input {name!r} is not there"
+        elif index >= len(_output_types(graph, graph[name])):
+            yield f"node {node.name!r}: its input {text!r} does not exist"
+
+
+def _output_types(graph: Graph, node: Node) -> tuple[DType | None, ...]:
+    definition = graph.op_def(node.op)
+    return () if definition is None else definition.output_types(node.attrs)
+
+
+def _type_of(graph: Graph, text: str) -> DType | None:
+    name, index = parse_input(text)
+    if name not in graph:
+        return None
+    types = _output_types(graph, graph[name])
+    found = types[index] if index < len(types) else None
+    definition = graph.op_def(graph[name].op)
+    if found is None or definition is None or not any(arg.is_ref for arg in definition.outputs):
+        return found
+    return reference_to(found)
+
 
 GRAPH_VERSION = 2474
 """The producer version of TensorFlow 2.21, the release that the op database comes from."""
@@ -284,7 +425,7 @@ class GraphBuilder:
             raise UsageError("there is such a node already", where=f"node {name!r}", remedy="choose another name")
         texts = tuple(one.text for one in inputs) + self._waits(name, {one.node for one in inputs})
         draft = _Draft(name, definition.name, texts, attrs | self._attr_scope, self._device)
-        types = _output_types(definition, attrs)
+        types = _types_given(definition, attrs)
         known = infer(definition.name, inputs, attrs, len(types))
         pairs = enumerate(zip(types, known, strict=True))
         draft.outputs = tuple(Output(name, number, kind, inferred) for number, (kind, inferred) in pairs)
@@ -334,6 +475,6 @@ def _attrs_told_by(arg: ArgDef, group: Sequence[Output]) -> dict[str, Attr]:
     return told
 
 
-def _output_types(definition: OpDef, attrs: Mapping[str, Attr]) -> tuple[DType, ...]:
+def _types_given(definition: OpDef, attrs: Mapping[str, Attr]) -> tuple[DType, ...]:
     types = [(arg.is_ref, kind) for arg in definition.outputs for kind in arg.types(attrs)]
     return tuple(reference_to(kind) if is_ref else kind for is_ref, kind in types if kind is not None)

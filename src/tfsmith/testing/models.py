@@ -2,31 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Literal
 
 import numpy as np
 
-from tfsmith.ir.metagraph import MetaGraph, MetaInfo
+from tfsmith.ir.body import Part
+from tfsmith.ir.metagraph import SERVING_DEFAULT, MetaGraph, MetaInfo, Signature, TensorInfo
 from tfsmith.ir.model import Model
-from tfsmith.ir.opdb import builtin_ops
-from tfsmith.ir.part import Part
-from tfsmith.ir.signature import SERVING_DEFAULT, Signature, TensorInfo
+from tfsmith.ir.op_database import builtin_ops
 from tfsmith.records import field, record, replace
 from tfsmith.testing import reference
 from tfsmith.testing.bert import BertSetup, build_bert_classifier
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.builder import GraphBuilder
-from tfsmith.testing.conv_net import ConvNetConfig, build_conv_net
-from tfsmith.testing.linear_regression import build_linear_regression
+from tfsmith.testing.ops import dense, reduce_all_axes
 from tfsmith.testing.reference import Array
-from tfsmith.testing.saver import add_saver
-from tfsmith.testing.values import Output
-from tfsmith.testing.variables import Kind
-from tfsmith.testing.weights import Weights
+from tfsmith.testing.values import FLOAT32, FLOAT64, Output
+from tfsmith.testing.variables import Kind, add_saver, glorot_uniform, ones, zeros
+from tfsmith.testing.weights import Weights, fixed
 
-__all__ = ["BertConfig", "ConvNetConfig", "TestModel", "bert_classifier", "conv_net", "linear_regression"]
+__all__ = [
+    "build_linear_regression",
+    "ConvNetConfig",
+    "build_conv_net",
+    "BertConfig",
+    "TestModel",
+    "bert_classifier",
+    "conv_net",
+    "linear_regression",
+]
+
+
+def build_linear_regression(kind: Kind, slope: float, intercept: float) -> tuple[GraphBuilder, dict[str, Output]]:
+    """Adds the nodes: placeholders, variables, the line, and the loss that it was trained with.
+
+    Returns:
+        The builder, and its tensors by key: x, y_sample, y, loss.
+    """
+    builder = GraphBuilder(kind)
+    with builder.name_scope("inputs"):
+        x = builder.placeholder(FLOAT64, [None, None], "x_sample")
+        sample = builder.placeholder(FLOAT64, [None, None], "y_sample")
+        builder.add_to_collection("inputs", x)
+        builder.add_to_collection("inputs", sample)
+    with builder.variable_scope("model_variables"):
+        weight = builder.variable("slope", builder.const(1.0, FLOAT64), fixed(slope))
+        offset = builder.variable("intercept", builder.const(1.0, FLOAT64), fixed(intercept))
+    with builder.name_scope("linear_regression"):
+        product = builder.node("Mul", [builder.read(weight), x], {}, "mul").out
+        y = builder.node("AddV2", [product, offset], {}, "add").out
+        builder.add_to_collection("outputs", y)
+    with builder.name_scope("optimizer"):
+        error = builder.node("Sub", [y, sample], {}, "sub").out
+        loss = reduce_all_axes(builder, "Sum", builder.node("Pow", [error, 2.0], {}, "pow").out)
+    return builder, {"x": x, "y_sample": sample, "y": y, "loss": loss}
+
+
+@record
+class ConvNetConfig:
+    """The sizes of the network: square images, one block for each number of filters."""
+
+    size: int = 8
+    channels: int = 3
+    filters: Sequence[int] = (4, 6)
+    classes: int = 5
+
+
+def build_conv_net(
+    config: ConvNetConfig, kind: Kind, batch: int | None, weights: Weights
+) -> tuple[GraphBuilder, dict[str, Output]]:
+    """Adds the nodes: blocks of convolution, batch normalization, Relu and pooling; then mean, dense layer, softmax.
+
+    Returns:
+        The builder, and its tensors by key: images, probabilities.
+    """
+    builder = GraphBuilder(kind)
+    images = builder.placeholder(FLOAT32, [batch, config.size, config.size, config.channels], "images")
+    net = images
+    for number, depth in enumerate(config.filters):
+        suffix = f"_{number}" if number else ""
+        net = _convolve(builder, net, depth, f"conv2d{suffix}", weights)
+        net = _normalize(builder, net, depth, f"batch_normalization{suffix}", weights)
+        net = builder.node("Relu", [net]).out
+        with builder.name_scope(f"max_pooling2d{suffix}"):
+            window = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+            net = builder.node("MaxPool", [net], window).out
+    net = builder.node("Mean", [net, [1, 2]]).out
+    kernel = weights.normal(net.dims[1], config.classes, stddev=0.5)
+    bias = weights.normal(config.classes, stddev=0.1)
+    net = dense(builder, net, kernel, bias, "dense", glorot_uniform)
+    return builder, {"images": images, "probabilities": builder.node("Softmax", [net], {}, "probabilities").out}
+
+
+def _convolve(builder: GraphBuilder, net: Output, depth: int, name: str, weights: Weights) -> Output:
+    with builder.variable_scope(name):
+        kernel = builder.variable("kernel", glorot_uniform, weights.normal(3, 3, net.dims[3], depth, stddev=0.2))
+        bias = builder.variable("bias", zeros, weights.normal(depth, stddev=0.1))
+        product = builder.node("Conv2D", [net, kernel], {"strides": [1, 1, 1, 1], "padding": "SAME"}).out
+        return builder.node("BiasAdd", [product, bias]).out
+
+
+def _normalize(builder: GraphBuilder, net: Output, depth: int, name: str, weights: Weights) -> Output:
+    around_one = weights.normal(depth, stddev=0.1, center=1.0)
+    around_zero = weights.normal(depth, stddev=0.1)
+    with builder.variable_scope(name):
+        gamma = builder.variable("gamma", ones, around_one)
+        beta = builder.variable("beta", zeros, around_zero)
+        mean = builder.variable("moving_mean", zeros, around_zero, trainable=False)
+        variance = builder.variable("moving_variance", ones, around_one, trainable=False)
+        # TensorFlow reads scale and offset before it enters the node's scope, the moments inside.
+        inputs = [net, builder.read(gamma), builder.read(beta), mean, variance]
+        return builder.node("FusedBatchNormV3", inputs, {"epsilon": reference.EPSILON, "is_training": False}).out
+
 
 SaverKind = Literal["plain", "sharded"]
 _Build = Callable[[], tuple[GraphBuilder, dict[str, Output]]]

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from tfsmith.ir.tensor import Tensor
 from tfsmith.testing.bert_config import BertConfig
-from tfsmith.testing.conv_net import EPSILON
 
-__all__ = ["Array", "bert_classifier", "conv_net", "linear_regression"]
+__all__ = ["EPSILON", "Array", "bert_classifier", "conv_net", "linear_regression"]
 
+EPSILON = 1e-3
+"""What the batch normalization of the conv net adds to the variance."""
 Array: TypeAlias = NDArray[Any]
 Variables: TypeAlias = Mapping[str, Tensor]
 Feeds: TypeAlias = Mapping[str, Array]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_ops import read_pieces, verify_tensor
+from tfsmith.ir.tensor_views import read_pieces, verify_tensor
 from tfsmith.records import record
 
 if TYPE_CHECKING:

@@ -1,19 +1,52 @@
-"""The weights of any model: its variables, or the constants of a frozen graph that were variables."""
+"""The weights of any model: its variables, or the constants of a frozen graph that were variables; chosen by name."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 
 from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import OBJECT_GRAPH_KEY, nearest, training_names
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.variable_names import OBJECT_GRAPH_KEY
 from tfsmith.ir.weights import Weights
-from tfsmith.passes.was_variable import Signs
+from tfsmith.passes.former_variables import Signs
+from tfsmith.records import replace
 
-__all__ = ["weights_of"]
+__all__ = ["select_weights", "weights_of"]
+
+
+def select_weights(
+    weights: Weights, only: Sequence[str] = (), excluded: Sequence[str] = (), *, training: bool = True
+) -> Weights:
+    """Those whose names fit a glob of `only` (all, if there is none) and none of `excluded`. No I/O.
+
+    Args:
+        weights: The weights.
+        only: Globs of names to take.
+        excluded: Globs of names to leave out.
+        training: Whether to keep what only training needs: slots of optimizers, the global step.
+
+    Raises:
+        NotFoundInModelError: A glob of `only` fits nothing.
+    """
+    for glob in only:
+        if not any(fnmatchcase(name, glob) for name in weights):
+            near = nearest(glob, weights)
+            remedy = f"the nearest names are {', '.join(near)}" if near else "leave --match out to see all names"
+            raise NotFoundInModelError(f"no weight is called {glob!r}", path=weights.path, remedy=remedy)
+    dropped = set() if training else training_names(weights)
+    kept = {
+        name: tensor
+        for name, tensor in weights.items()
+        if name not in dropped
+        and (not only or any(fnmatchcase(name, glob) for glob in only))
+        and not any(fnmatchcase(name, glob) for glob in excluded)
+    }
+    return replace(weights, tensors=kept)
+
 
 _VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 _FOLDED = re.compile(r"(.+)/read$")

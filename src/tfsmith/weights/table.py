@@ -11,7 +11,7 @@ from tfsmith.errors import InvalidModelError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_ops import read_pieces, verify_tensor
+from tfsmith.ir.tensor_views import read_pieces, verify_tensor
 from tfsmith.records import record
 
 __all__ = [

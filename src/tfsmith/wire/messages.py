@@ -1,20 +1,41 @@
-"""TensorFlow's messages as protobuf classes, for what is small enough to be parsed whole.
-
-The classes come from a private pool: TensorFlow can live in the same process, and no generated code ties us to one
-release of protobuf.
-"""
+"""The descriptors of TensorFlow's messages, in a pool of our own."""
 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import CorruptFileError, LimitError
 from tfsmith.limits import MAX_PROTO_BYTES
-from tfsmith.storage.span import Span
-from tfsmith.wire.descriptors import full_name, pool
+from tfsmith.storage.span import Span, from_bytes
+from tfsmith.wire.scan import fields
 
-__all__ = ["message_class", "new", "parse"]
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+__all__ = ["full_name", "pool", "message_class", "new", "parse"]
+
+
+def full_name(name: str) -> str:
+    """The name with its package: "NodeDef" becomes "tensorflow.NodeDef"."""
+    return name if name.startswith("google.protobuf.") else f"tensorflow.{name}"
+
+
+@cache
+def pool() -> DescriptorPool:
+    """The private pool; about two milliseconds.
+
+    `tensorflow.descriptors` is `tensorflow.schema` as a FileDescriptorSet, made by `tools/make_descriptors.py`: to make
+    it here would take ten.
+    """
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    stored = Path(__file__).with_name("tensorflow.descriptors").read_bytes()
+    private = DescriptorPool()
+    for file in fields(from_bytes(stored, "tensorflow.descriptors")):
+        private.AddSerializedFile(stored[file.start : file.stop])
+    return private
 
 
 @cache

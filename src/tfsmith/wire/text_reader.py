@@ -1,30 +1,225 @@
-"""Text format to wire bytes, many times faster than the general parser.
-
-Printers put one statement on a line, and the same lines come back thousands of times (`key: "T"`, `type: DT_FLOAT`),
-as do whole `attr` blocks. So every kind of message has a dictionary from a line or block to what it means, filled as
-they turn up; what was seen before costs one look-up. A text with anything else in it (lists, `<...>`, several
-statements on a line, ...) goes to the general parser as a whole.
-"""
+"""Text format to wire bytes: a fast reader of what protobuf prints, and protobuf's own parser for the rest."""
 
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from tfsmith.errors import LimitError
+from tfsmith.errors import CorruptFileError, LimitError
 from tfsmith.limits import MAX_DEPTH, MAX_PROTO_BYTES
 from tfsmith.records import record
+from tfsmith.wire.messages import message_class, new, pool
 from tfsmith.wire.plan import encode_varint, tag
 from tfsmith.wire.scan import BYTES, FIXED32, FIXED64, VARINT
-from tfsmith.wire.text_fields import child_message, fields_of, is_map_entry, is_packable, wire_type
-from tfsmith.wire.text_scalars import Unusual, encoder
-from tfsmith.wire.text_slow import parse_slowly
+from tfsmith.wire.schema import (
+    INTEGER_RANGES,
+    STRUCT_FORMS,
+    child_message,
+    fields_of,
+    is_map_entry,
+    is_packable,
+    schema,
+    wire_type,
+)
 
-__all__ = ["read_printed", "text_to_wire"]
+__all__ = ["Unusual", "encoder", "parse_slowly", "read_printed", "text_to_wire"]
+
+_INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,19})")
+_FLOAT = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)")
+_STRANGE_ESCAPE = re.compile(r"""\\(?![abfnrtv'"0-3]|[4-7][0-7]?(?![0-7])|x[0-9a-fA-F]{2})""")
+"""A backslash before anything but the escapes that Python's codec and protobuf read alike."""
+_BOOLS = MappingProxyType(
+    {"true": b"\1", "t": b"\1", "1": b"\1", "True": b"\1", "false": b"\0", "f": b"\0", "0": b"\0", "False": b"\0"}
+)
+
+
+class Unusual(Exception):
+    """The text is not as a printer writes it. It may still be right: the general parser must say."""
+
+
+def encoder(type_name: str) -> Callable[[str], bytes]:
+    """The function that turns a value's text into the field's payload; strings get their length in front.
+
+    It raises `Unusual` for what it does not know, which includes all that is wrong.
+    """
+    if type_name == "string":
+        return _encode_string
+    if type_name == "bytes":
+        return _encode_bytes
+    if type_name == "bool":
+        return _encode_bool
+    if type_name in ("float", "double"):
+        return _float_encoder(STRUCT_FORMS[type_name])
+    if type_name in INTEGER_RANGES:
+        return _integer_encoder(type_name)
+    return _enum_encoder(schema().enums[type_name])
+
+
+def _encode_bool(value: str) -> bytes:
+    payload = _BOOLS.get(value)
+    if payload is None:
+        raise Unusual
+    return payload
+
+
+def _float_encoder(form: str) -> Callable[[str], bytes]:
+    pack = struct.Struct(form).pack
+
+    def encode(value: str) -> bytes:
+        if _FLOAT.fullmatch(value) is None:
+            raise Unusual
+        try:
+            return pack(float(value))
+        except OverflowError as error:  # beyond what a float can hold
+            raise Unusual from error
+
+    return encode
+
+
+def _integer_encoder(type_name: str) -> Callable[[str], bytes]:
+    low, high = INTEGER_RANGES[type_name]
+    form = STRUCT_FORMS.get(type_name)
+    zigzag = type_name.startswith("sint")
+
+    def encode(value: str) -> bytes:
+        number = _integer(value, low, high)
+        if form is not None:
+            return struct.pack(form, number)
+        if zigzag:
+            number = number << 1 if number >= 0 else (~number << 1) | 1
+        return encode_varint(number)
+
+    return encode
+
+
+def _enum_encoder(values: Mapping[str, int]) -> Callable[[str], bytes]:
+    known = {name: encode_varint(number) for name, number in values.items()}
+    low, high = INTEGER_RANGES["int32"]
+
+    def encode(value: str) -> bytes:
+        payload = known.get(value)
+        return encode_varint(_integer(value, low, high)) if payload is None else payload
+
+    return encode
+
+
+def _integer(value: str, low: int, high: int) -> int:
+    if _INTEGER.fullmatch(value) is None:
+        raise Unusual
+    number = int(value)
+    if not low <= number < high:
+        raise Unusual
+    return number
+
+
+def _encode_string(value: str) -> bytes:
+    data = _unquote(value)
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Unusual from error
+    return encode_varint(len(data)) + data
+
+
+def _encode_bytes(value: str) -> bytes:
+    data = _unquote(value)
+    return encode_varint(len(data)) + data
+
+
+def _unquote(value: str) -> bytes:
+    quote, body = value[:1], value[1:-1]
+    if len(value) < 2 or quote not in ('"', "'") or value[-1] != quote:
+        raise Unusual
+    try:
+        if "\\" in body:
+            return _unescape(body, quote)
+        if quote in body:  # two strings side by side
+            raise Unusual
+        return body.encode("utf-8")
+    except UnicodeError as error:  # a lone surrogate
+        raise Unusual from error
+
+
+def _unescape(body: str, quote: str) -> bytes:
+    single = body.replace(r"\\", " ")  # now each backslash that is left begins an escape of another kind
+    if _STRANGE_ESCAPE.search(single) is not None or single.count(quote) != single.count("\\" + quote):
+        raise Unusual
+    return body.encode("utf-8").decode("unicode_escape").encode("latin-1")
+
+
+_LONGEST = 200
+"""As much of an error as is shown."""
+_BACKSLASHES = 256
+"""The parser takes time with the square of a run of backslashes, so that a megabyte of them would take hours."""
+
+
+def parse_slowly(text: str, message: str, path: str) -> bytes:
+    """Any text format at all, as wire bytes.
+
+    Raises:
+        CorruptFileError: The text is no such message.
+        LimitError: Messages are nested too deep.
+    """
+    from google.protobuf import text_format
+    from google.protobuf.message import DecodeError, EncodeError
+
+    if "\\" * _BACKSLASHES in text:
+        what = f"more than {_BACKSLASHES} backslashes stand in a row"
+        raise LimitError(what, path=path, remedy=r"write each as \134, or print the file anew with protobuf")
+    lines = _CountedLines(text)
+    parsed = new(message)
+    remedy = f"correct the text there, or check that the file is a {message}"
+    try:
+        text_format.ParseLines(lines, parsed, descriptor_pool=pool())  # type: ignore[attr-defined]
+        wire = bytes(parsed.SerializeToString(deterministic=True))
+        message_class(message).FromString(wire)
+    except (RecursionError, EncodeError, DecodeError) as error:  # it must be readable again, too
+        what = f"messages are nested more than {MAX_DEPTH} deep"
+        raise LimitError(what, path=path, remedy="no model needs that; the text is damaged or hostile") from error
+    except text_format.ParseError as error:
+        where, what = _explained(error, lines)
+        raise CorruptFileError(what, path=path, where=where, remedy=remedy) from error
+    except (ValueError, TypeError, KeyError, AttributeError, SystemError, Warning) as error:
+        # A value that its field cannot hold. The SystemError is upb's answer to a name with a lone surrogate.
+        where = f"near line {max(lines.count, 1)}"
+        raise CorruptFileError(_short(str(error)), path=path, where=where, remedy=remedy) from error
+    return wire
+
+
+class _CountedLines:
+    """The lines of a text, one by one; remembers how far it was read."""
+
+    def __init__(self, text: str) -> None:
+        self.lines = text.split("\n")
+        self.count = 0
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self.lines:
+            self.count += 1
+            yield line
+
+
+def _explained(error: Exception, lines: _CountedLines) -> tuple[str, str]:
+    """Where a parse error lies, and what it says without the line that it quotes, which may be megabytes long."""
+    line, column = error.GetLine(), error.GetColumn()  # type: ignore[attr-defined]
+    what = str(error)
+    if line is None:
+        return f"near line {max(lines.count, 1)}", _short(what)
+    what = what.removeprefix(f"{line}:{column} : ")
+    if 0 < line <= len(lines.lines):
+        what = what.removeprefix(f"'{lines.lines[line - 1]}': ")
+    return f"line {line}, column {column}", _short(what)
+
+
+def _short(what: str) -> str:
+    what = what.rstrip(".") or "this is not text format"
+    return what if len(what) <= _LONGEST else what[:_LONGEST] + "..."
+
 
 _BLOCK = r"{0}attr \{{\n(?:{0} .*\n)*{0}\}}"
 _UNIT = re.compile("|".join([*(_BLOCK.format(" " * indent) for indent in (2, 4, 6, 8, 10)), ".+"]))

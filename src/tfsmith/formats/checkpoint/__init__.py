@@ -1,0 +1,1 @@
+"""Checkpoints of both versions, and the tables that they are made of."""

@@ -1,0 +1,261 @@
+"""Finds checkpoints by prefix, folder or `checkpoint` file, and opens them, whatever their version."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tfsmith.errors import (
+    CorruptFileError,
+    LimitError,
+    NotFoundInModelError,
+    TfsmithError,
+    UnreadableFileError,
+    WrongFileError,
+)
+from tfsmith.formats.checkpoint.bundle import open_bundle
+from tfsmith.formats.sniff import refuse_foreign, sniff
+from tfsmith.ir.model import Checkpoint
+from tfsmith.ir.tensor import Tensor
+from tfsmith.limits import MAX_STATE_FILE
+from tfsmith.records import record
+from tfsmith.storage.sink import write_atomically
+from tfsmith.storage.span import open_file
+from tfsmith.wire.messages import new, parse
+from tfsmith.wire.text_file import read_text
+
+__all__ = [
+    "CheckpointState",
+    "read_checkpoint_state",
+    "write_checkpoint_state",
+    "STATE_FILE",
+    "open_checkpoint",
+    "index_of",
+    "is_prefix",
+    "prefixes_in",
+    "latest_prefix",
+    "step_of",
+]
+
+STATE_FILE = "checkpoint"
+_REMEDY = "pass the prefix of the checkpoint itself"
+
+
+@record
+class CheckpointState:
+    """What a `checkpoint` file says.
+
+    Attributes:
+        file: The file.
+        latest_name: The latest checkpoint, as it is written there.
+        all_names: All checkpoints that were kept, oldest first, as they are written there.
+        timestamps: When each was made, in seconds since 1970; often empty.
+        last_preserved_timestamp: When one was last kept for good; None where the file does not say.
+    """
+
+    file: Path
+    latest_name: str
+    all_names: tuple[str, ...] = ()
+    timestamps: tuple[float, ...] = ()
+    last_preserved_timestamp: float | None = None
+
+    @property
+    def latest(self) -> Path:
+        """The prefix of the latest checkpoint; no I/O."""
+        return self.resolve(self.latest_name)
+
+    @property
+    def all(self) -> tuple[Path, ...]:
+        """The prefixes of all checkpoints, oldest first; no I/O."""
+        return tuple(map(self.resolve, self.all_names))
+
+    def resolve(self, name: str) -> Path:
+        """The prefix that a name in the file means; it never leads out of the file's folder.
+
+        A relative name counts from the folder. An absolute one that leads elsewhere was written where the model was
+        trained: the folder has moved since, and the checkpoint with it.
+
+        Raises:
+            CorruptFileError: A relative name leads out of the folder.
+        """
+        folder = self.file.parent
+        inside = Path(os.path.normpath(name))
+        if inside.is_absolute():
+            home = Path(os.path.abspath(folder))  # noqa: PTH100 (resolve() would follow links, and reads the disk)
+            return folder / (inside.relative_to(home) if inside.is_relative_to(home) else inside.name)
+        if not name or ".." in inside.parts:
+            what = f"the checkpoint {name!r} lies outside of the folder"
+            raise CorruptFileError(what, path=self.file, remedy=_REMEDY)
+        return folder / inside
+
+
+def read_checkpoint_state(path: Path) -> CheckpointState:
+    """Reads the `checkpoint` file of a folder, or one that is given itself.
+
+    Raises:
+        UnreadableFileError: There is none.
+        CorruptFileError: It is no such file, or names no checkpoint.
+    """
+    file = path / STATE_FILE if path.is_dir() else path
+    span = open_file(file)
+    if len(span) > MAX_STATE_FILE:
+        raise LimitError(f"{len(span)} bytes are too many for a `checkpoint` file", path=file, remedy=_REMEDY)
+    try:
+        message = parse("CheckpointState", read_text(span, "CheckpointState"))
+    except TfsmithError as error:
+        what = f"this is no `checkpoint` file ({error.what})"
+        raise CorruptFileError(what, path=file, where=error.where, remedy=_REMEDY) from error
+    if not message.model_checkpoint_path:
+        raise CorruptFileError("the `checkpoint` file names no checkpoint", path=file, remedy=_REMEDY)
+    return CheckpointState(
+        file,
+        message.model_checkpoint_path,
+        tuple(message.all_model_checkpoint_paths),
+        tuple(message.all_model_checkpoint_timestamps),
+        message.last_preserved_timestamp or None,
+    )
+
+
+def write_checkpoint_state(
+    folder: Path,
+    latest: str,
+    names: Sequence[str] = (),
+    *,
+    timestamps: Sequence[float] = (),
+    last_preserved_timestamp: float | None = None,
+) -> Path:
+    """Writes the `checkpoint` file of a folder as TensorFlow does, whole or not at all.
+
+    Args:
+        folder: The folder.
+        latest: The latest checkpoint, as a name in the folder.
+        names: All checkpoints, oldest first; `latest` is added at the end if it is not there.
+        timestamps: When each of `names` was made.
+        last_preserved_timestamp: When one was last kept for good.
+
+    Returns:
+        The file.
+    """
+    from google.protobuf import text_format
+
+    message = new("CheckpointState")
+    message.model_checkpoint_path = latest
+    message.all_model_checkpoint_paths.extend(names)
+    if not names or names[-1] != latest:
+        message.all_model_checkpoint_paths.append(latest)
+    message.all_model_checkpoint_timestamps.extend(timestamps)
+    if last_preserved_timestamp is not None:
+        message.last_preserved_timestamp = last_preserved_timestamp
+    file = folder / STATE_FILE
+    write_atomically(file, text_format.MessageToString(message).encode())
+    return file
+
+
+_STEP = re.compile(r"-(\d+)$")
+_SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+
+
+def step_of(prefix: Path) -> int | None:
+    """The number at the end of a prefix: 1603 for `model.ckpt-1603`."""
+    found = _STEP.search(prefix.name)
+    return int(found[1]) if found else None
+
+
+def is_prefix(prefix: Path) -> bool:
+    """Whether a checkpoint of either version has this prefix."""
+    return index_of(prefix).is_file() or _is_v1_file(prefix) or bool(_v1_shards(prefix))
+
+
+def _is_v1_file(path: Path) -> bool:
+    """Whether this is a V1 checkpoint in one file: its name is the prefix itself."""
+    return path.is_file() and sniff(open_file(path)).kind == "table"
+
+
+def index_of(prefix: Path) -> Path:
+    """The index file of a V2 checkpoint."""
+    return prefix.with_name(prefix.name + ".index")
+
+
+def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
+    """Opens the checkpoint with this prefix (for V1 also: this file). Only its index is read.
+
+    Raises:
+        UnreadableFileError: There is none.
+        WrongFileError: It is something else.
+        CorruptFileError: Its index is damaged.
+    """
+    index = index_of(prefix)
+    if index.is_file():
+        refuse_foreign(sniff(open_file(index)), str(index))
+        tensors = open_bundle(prefix)
+        data = [path for path in tensors.shards if path.is_file()]
+        missing = tuple(path for path in tensors.shards if path not in data)
+        return Checkpoint(prefix, 2, (*data, index), step_of(prefix), missing), tensors
+    files = (prefix,) if prefix.is_file() else _v1_shards(prefix)
+    if not files:
+        raise UnreadableFileError("there is no checkpoint with this prefix", path=prefix, remedy="check the path")
+    from tfsmith.formats.checkpoint.version1 import open_checkpoint_v1  # old and rare: loaded when needed
+
+    old = open_checkpoint_v1(prefix)
+    if not old:  # TensorFlow writes no V1 checkpoint without any, but the index of V2 looks like one
+        remedy = "if it is the index of a V2 checkpoint, give it back its name PREFIX.index, and pass the prefix"
+        raise WrongFileError("this table holds no tensors", path=prefix, remedy=remedy)
+    return Checkpoint(prefix, 1, files, step_of(prefix)), old
+
+
+def _siblings(prefix: Path) -> list[Path]:
+    try:
+        return [path for path in prefix.parent.iterdir() if path.name.startswith(prefix.name)]
+    except OSError:
+        return []
+
+
+def _v1_shards(prefix: Path) -> tuple[Path, ...]:
+    return tuple(sorted(path for path in _siblings(prefix) if _SHARD.fullmatch(path.name[len(prefix.name) :])))
+
+
+def prefixes_in(folder: Path) -> list[Path]:
+    """The prefixes of all V2 checkpoints in a folder, by step, then name."""
+    found = [path.with_suffix("") for path in folder.glob("*.index") if path.is_file()]
+    return sorted(found, key=_step_and_name)
+
+
+def _step_and_name(prefix: Path) -> tuple[int, str]:
+    step = step_of(prefix)
+    return (-1 if step is None else step), prefix.name
+
+
+def latest_prefix(folder: Path, step: int | None = None) -> Path:
+    """The checkpoint that the folder's `checkpoint` file calls the latest, or the one of a step.
+
+    Raises:
+        NotFoundInModelError: The folder has no such step; the remedy lists those it has.
+        UnreadableFileError: The latest one is gone.
+    """
+    there = prefixes_in(folder)
+    if step is not None:
+        for prefix in there:
+            if step_of(prefix) == step:
+                return prefix
+        steps = ", ".join(str(found) for prefix in there if (found := step_of(prefix)) is not None)
+        what = f"there is no checkpoint of step {step}"
+        raise NotFoundInModelError(what, path=folder, remedy=f"the steps are: {steps or 'none'}")
+    state = folder / "checkpoint"
+    if not state.is_file():
+        return _only(folder, there)
+    prefix = read_checkpoint_state(state).latest
+    if is_prefix(prefix):
+        return prefix
+    names = ", ".join(path.name for path in there) or "none"
+    what = f"the latest checkpoint is said to be {prefix.name!r}, which is not there"
+    raise UnreadableFileError(what, path=state, remedy=f"pass one of those that are: {names}")
+
+
+def _only(folder: Path, there: list[Path]) -> Path:
+    if len(there) == 1:
+        return there[0]
+    names = ", ".join(path.name for path in there) or "none"
+    what = f"the folder has no `checkpoint` file that says which of its {len(there)} checkpoints is the latest"
+    raise UnreadableFileError(what, path=folder, remedy=f"pass one by its prefix or by --step: {names}")

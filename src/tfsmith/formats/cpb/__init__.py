@@ -1,0 +1,1 @@
+"""`saved_model.cpb`: SavedModels that TensorFlow split into chunks."""

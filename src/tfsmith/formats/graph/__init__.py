@@ -1,0 +1,1 @@
+"""Graphs: TensorProto, NodeDef, GraphDef, MetaGraphDef."""

@@ -1,0 +1,1 @@
+"""Recipes and patterns: the original tools' protobuf, and TOML."""

@@ -1,0 +1,1 @@
+"""SavedModel folders and the object graphs of TensorFlow 2."""

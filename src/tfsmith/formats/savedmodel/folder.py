@@ -1,0 +1,177 @@
+"""SavedModel folders, read and written: `saved_model.pb` (`.pbtxt`, `.cpb`), `variables/`, `assets/`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NoReturn
+
+from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, OutputError, UnreadableFileError
+from tfsmith.formats.checkpoint.find import open_checkpoint
+from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
+from tfsmith.formats.graph.graphdef import check_size
+from tfsmith.formats.graph.metagraph import plan_meta_graph, read_meta_graph
+from tfsmith.formats.sniff import refuse_foreign, sniff
+from tfsmith.ir.model import Model, SideFile
+from tfsmith.limits import MAX_META_GRAPHS
+from tfsmith.records import replace
+from tfsmith.storage.output import AtomicFolder
+from tfsmith.storage.sink import AtomicFile, explained
+from tfsmith.storage.span import Span, open_file, real_path
+from tfsmith.wire.plan import WritePlan, encode_varint, tag
+from tfsmith.wire.scan import BYTES, VARINT, fields
+from tfsmith.wire.text_file import read_text, write_text_file
+
+__all__ = [
+    "MAIN_FILES",
+    "META_GRAPHS",
+    "SCHEMA_VERSION",
+    "find_main_file",
+    "open_saved_model",
+    "read_saved_model",
+    "plan_saved_model",
+    "save_saved_model",
+]
+
+MAIN_FILES = ("saved_model.pb", "saved_model.cpb", "saved_model.pbtxt")
+SCHEMA_VERSION, META_GRAPHS = 1, 2
+_MAX_SIDE_FILES = 100_000
+
+
+def find_main_file(folder: Path) -> Path | None:
+    """The file that makes a folder a SavedModel, if it is one; TensorFlow's own order of preference."""
+    return next((folder / name for name in MAIN_FILES if (folder / name).is_file()), None)
+
+
+def open_saved_model(folder: Path, main: Path) -> Model:
+    """Opens a SavedModel folder. The shell of the main file and the checkpoint's index are read, nothing else."""
+    span = open_file(main)
+    refuse_foreign(sniff(span), str(main))
+    if main.suffix == ".pbtxt":
+        span = read_text(span, "SavedModel")
+    elif main.suffix == ".cpb":
+        from tfsmith.formats.cpb.chunked import read_chunked  # rare, so only loaded when it is needed
+
+        span = read_chunked(span)
+    model = replace(read_saved_model(span), path=folder)
+    prefix = folder / "variables" / "variables"
+    if not prefix.with_name("variables.index").is_file():
+        return replace(model, side_files=_side_files(folder, main, frozenset()))
+    checkpoint, variables = open_checkpoint(prefix)
+    side_files = _side_files(folder, main, frozenset(checkpoint.files if variables else ()))
+    return replace(model, checkpoint=checkpoint, variables=variables, side_files=side_files)
+
+
+def read_saved_model(span: Span) -> Model:
+    """The message SavedModel, without what lies beside it.
+
+    Raises:
+        InvalidModelError: It has no meta graph.
+        CorruptFileError: It is no SavedModel.
+    """
+    metas = []
+    extras = []
+    for field in fields(span, MAX_META_GRAPHS):
+        if field.number == META_GRAPHS and field.wire_type == BYTES:
+            metas.append(read_meta_graph(Span(span.source, field.start, field.stop)))
+            continue
+        if field.number == SCHEMA_VERSION and field.wire_type != VARINT:
+            remedy = "pass a SavedModel; `tfsmith show` says what a file is"
+            raise CorruptFileError("this is no SavedModel", path=span.name, offset=field.tag_start, remedy=remedy)
+        extras.append(Span(span.source, field.tag_start, field.stop))
+    if not metas:
+        remedy = "the file is cut off, or the export failed; export it again"
+        raise InvalidModelError("the SavedModel has no meta graph", path=span.name, remedy=remedy)
+    return Model("saved_model", tuple(metas), raw=span, extras=tuple(extras))
+
+
+def _side_files(folder: Path, main: Path, others: frozenset[Path]) -> tuple[SideFile, ...]:
+    """All files of the folder but the main file and those of the checkpoint.
+
+    A link counts as a file of the model if it leads to a file in the folder, or beside the real main file: that is how
+    caches keep models.
+    """
+    found: list[SideFile] = []
+    for root, folders, names in os.walk(folder, onerror=_refuse):
+        folders.sort()
+        links = [name for name in folders if (Path(root) / name).is_symlink()]  # not walked into
+        for name in sorted([*names, *links]):
+            path = Path(root) / name
+            relative = path.relative_to(folder).as_posix()
+            if relative in MAIN_FILES or path in others:
+                continue
+            leads_out = path.is_symlink() and (name in links or not _is_own(path, folder, main))
+            found.append(SideFile(relative, path, leads_out))
+            if len(found) > _MAX_SIDE_FILES:
+                remedy = "pass the SavedModel's own folder"
+                raise LimitError(f"the folder holds over {_MAX_SIDE_FILES} files", path=folder, remedy=remedy)
+    return tuple(found)
+
+
+def _is_own(link: Path, folder: Path, main: Path) -> bool:
+    real = real_path(link)
+    return real.is_relative_to(real_path(folder)) or real.parent == real_path(main).parent
+
+
+def _refuse(error: OSError) -> NoReturn:
+    """A folder that cannot be listed would be left out of every copy without a word."""
+    raise error
+
+
+def plan_saved_model(model: Model) -> Span | WritePlan:
+    """The bytes of the main file: its own while nobody edited it; each untouched part verbatim otherwise."""
+    if model.raw is not None and model.kind == "saved_model":
+        return model.raw
+    plan = WritePlan()
+    if model.extras and model.kind == "saved_model":
+        for extra in model.extras:
+            plan.add(extra)
+    else:
+        plan.add(tag(SCHEMA_VERSION, VARINT) + encode_varint(1))
+    for meta in model.meta_graphs:
+        plan.add_field(META_GRAPHS, plan_meta_graph(meta))
+    return plan
+
+
+def save_saved_model(
+    model: Model, folder: Path, *, text: bool = False, shards: int = 1, force: bool = False, link: bool = False
+) -> None:
+    """Writes a SavedModel folder, whole or not at all. Weights and assets are copied inside the kernel.
+
+    Raises:
+        OutputError: The folder exists and `force` is not set, it is no SavedModel, or the disk refuses.
+        LimitError: The main file would be over 2 GiB.
+    """
+    if force and folder.is_dir() and not find_main_file(folder) and next(folder.iterdir(), None) is not None:
+        remedy = "choose another name, or remove the folder yourself"
+        raise OutputError("the folder exists and is no SavedModel, so it is not replaced", path=folder, remedy=remedy)
+    plan = plan_saved_model(model)
+    check_size(plan, folder)
+    with AtomicFolder(folder, replace=force) as work:
+        if text:
+            write_text_file(work / "saved_model.pbtxt", "SavedModel", plan)
+        else:
+            with AtomicFile(work / "saved_model.pb") as sink:
+                sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
+        _write_variables(model, work / "variables", shards, link=link)
+        for side in model.side_files:
+            if side.leads_out:
+                what = "this link leads out of the model, so it is not copied"
+                remedy = "replace it by what it leads to, if you trust it (cp -rL copies a folder so), or remove it"
+                raise UnreadableFileError(what, path=side.path, remedy=remedy)
+            target = work / side.name
+            with explained(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
+            with AtomicFile(target) as sink:
+                sink.write_span(open_file(side.path))
+
+
+def _write_variables(model: Model, folder: Path, shards: int, *, link: bool) -> None:
+    if not model.variables:
+        return
+    with explained(folder):
+        folder.mkdir()
+    if model.checkpoint is not None and model.checkpoint.version == 2 and shards == 1:
+        copy_checkpoint(model.checkpoint, folder / "variables", link=link)
+    else:
+        write_checkpoint(folder / "variables", model.variables, shards=shards, link=link)

@@ -1,0 +1,1 @@
+"""Tensors without a graph: npz and safetensors."""

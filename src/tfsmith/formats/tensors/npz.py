@@ -1,0 +1,360 @@
+"""Numpy archives (`.npz`): a zip of `.npy` files, read lazily and written as a stream.
+
+Numpy has no name for bfloat16, float8, quantized and 4-bit types. As numpy itself does with the arrays of `ml_dtypes`,
+their values are stored as raw elements (`|V2`, `|V1`): `array.view(ml_dtypes.bfloat16)` gives them back. The comment of
+the member in the zip says which type it is (`dtype=bfloat16`), so that we read back what we wrote; numpy does not look
+at it. The archive's comment holds the metadata as JSON. Nothing is ever unpickled.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.errors import (
+    ChecksumError,
+    CorruptFileError,
+    LimitError,
+    OutputError,
+    TfsmithError,
+    UnsupportedError,
+    UsageError,
+)
+from tfsmith.ir.dtype import DType, dtype_named
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import SpanTensor, Tensor, TensorBase
+from tfsmith.ir.tensor_views import TransposedTensor, verify_tensor
+from tfsmith.ir.weights import Weights
+from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_RANK
+from tfsmith.records import record
+from tfsmith.storage.sink import AtomicFile, FileSink
+from tfsmith.storage.span import Span
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+
+__all__ = ["open_npz", "write_npz"]
+
+_REMEDY = "the file is cut off or damaged; fetch it again"
+_LOCAL_HEADER = 30
+_MOST_HEADER = 10_000
+_CHUNK = 1 << 18
+_COMMENT = b"dtype="
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
+"""What zipfile raises for bad archives; NotImplementedError is its word for a compression that it does not know."""
+
+
+def open_npz(span: Span, path: Path | None = None) -> Weights:
+    """Opens an archive. Reads its directory and the header of each array.
+
+    Raises:
+        CorruptFileError: It is damaged.
+        UnsupportedError: An array is of a type that is no tensor's, such as a pickled object.
+    """
+    try:
+        archive = zipfile.ZipFile(_SpanFile(span))
+    except _BROKEN as error:
+        raise CorruptFileError(f"no sound zip archive ({error})", path=span.name, remedy=_REMEDY) from error
+    tensors: dict[str, Tensor] = {}
+    for info in archive.infolist():
+        if not info.filename.endswith(".npy"):
+            continue
+        name = info.filename.removesuffix(".npy")
+        if name in tensors:
+            raise CorruptFileError("it is there twice", path=span.name, where=f"array {name!r}", remedy=_REMEDY)
+        tensors[name] = _tensor(_Member(archive, info, span, name))
+    files = () if path is None else (path,)
+    return Weights(tensors, _metadata(archive.comment), files, path, has_checksums=True)
+
+
+def write_npz(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Writes tensors, uncompressed. Streams; memory does not grow with them.
+
+    Raises:
+        UnsupportedError: A tensor holds strings or the like; nothing was written.
+        OutputError: The disk refuses; nothing is left half-written.
+    """
+    comment = json.dumps(dict(metadata), separators=(",", ":")).encode() if metadata else b""
+    if len(comment) >= 1 << 16:
+        what = f"{len(comment)} bytes of metadata do not fit into the archive"
+        raise LimitError(what, remedy="write safetensors instead")
+    headers = {name: _npy_header(name, tensor) for name, tensor in tensors.items()}
+    with AtomicFile(path) as sink, zipfile.ZipFile(_Stream(sink), "w") as archive:  # type: ignore[call-overload]
+        archive.comment = comment
+        for name, tensor in tensors.items():
+            verify_tensor(tensor)
+            info = zipfile.ZipInfo(f"{name}.npy")
+            info.comment = _COMMENT + tensor.dtype.base.name.encode() if _is_raw(tensor.dtype) else b""
+            with archive.open(info, "w", force_zip64=tensor.nbytes > 1 << 30) as member:
+                member.write(headers[name])
+                size = _write_values(member, tensor)
+            if size != tensor.nbytes:
+                what = f"gave {size} bytes, but {tensor.dtype} {tensor.shape} takes {tensor.nbytes}"
+                raise OutputError(what, where=f"tensor {name!r}", remedy="the file that it comes from is damaged")
+
+
+def _write_values(member: Any, tensor: Tensor) -> int:
+    size = 0
+    for part in tensor.parts():
+        for chunk in part.chunks() if isinstance(part, Span) else (part,):
+            size += member.write(chunk)
+    return size
+
+
+def _npy_header(name: str, tensor: Tensor) -> bytes:
+    from numpy.lib import format as npy
+
+    kind = tensor.dtype.base
+    if not kind.itemsize:
+        what = f"an array of {kind} would have to be pickled"
+        raise UnsupportedError(what, where=f"tensor {name!r}", remedy="leave it out (--except NAME)")
+    if "\x00" in name or not name.isprintable() or len(name.encode()) > 60_000:
+        raise UsageError(f"{name[:100]!r} cannot be a name in a zip archive", remedy="rename it, or write safetensors")
+    buffer = io.BytesIO()
+    raw = _is_raw(kind) and not kind.name.startswith("q")
+    descr = f"|V{kind.itemsize}" if raw else npy.dtype_to_descr(kind.numpy())
+    npy.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": tensor.shape.dims or ()})
+    return buffer.getvalue()
+
+
+def _is_raw(kind: DType) -> bool:
+    """Whether numpy has no name for the type."""
+    return kind.base.numpy().name != kind.base.name or kind.base.numpy().kind == "V" or kind.base.number >= 24
+
+
+class _Stream:
+    """A sink as the zip writer wants it: it can be written to, and nothing else."""
+
+    def __init__(self, sink: FileSink) -> None:
+        self._sink = sink
+
+    def write(self, data: Any) -> int:
+        """Takes some bytes."""
+        self._sink.write(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """There is nothing to do."""
+
+
+class _SpanFile(io.RawIOBase):
+    """A span as a file to read from."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._at = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where it is."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Goes somewhere else."""
+        self._at = offset + (0, self._at, len(self._span))[whence]
+        if self._at < 0:
+            raise ValueError("an offset before the file")
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Reads some bytes."""
+        stop = min(self._at + len(buffer), len(self._span))
+        count = max(0, stop - self._at)
+        if count:
+            buffer[:count] = self._span.sub(self._at, stop).tobytes()
+            self._at += count
+        return count
+
+
+@record(eq=False)
+class _Member:
+    """A file of the archive."""
+
+    archive: zipfile.ZipFile
+    info: zipfile.ZipInfo
+    span: Span
+    name: str
+
+    def problem(self, what: str, kind: type[TfsmithError] = CorruptFileError, remedy: str = _REMEDY) -> TfsmithError:
+        """What to raise about it."""
+        return kind(what, path=self.span.name, where=f"array {self.name!r}", remedy=remedy)
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether its bytes lie in the archive as they are."""
+        return self.info.compress_type == zipfile.ZIP_STORED
+
+    def check(self) -> None:
+        """Refuses what cannot be read."""
+        if self.info.flag_bits & 1:
+            raise self.problem("it is encrypted", UnsupportedError, "decrypt it first")
+        if self.info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            what = f"compression method {self.info.compress_type} is not one of numpy's"
+            raise self.problem(what, UnsupportedError, "save it with numpy.savez")
+        if self.info.file_size > self.info.compress_size * (1 if self.is_stored else MAX_DEFLATE_RATIO) + 64:
+            raise self.problem(f"{self.info.compress_size} bytes cannot hold {self.info.file_size}")
+
+    def stored(self) -> Span:
+        """Its bytes, where they lie as they are."""
+        at = self.info.header_offset
+        header = self.span.sub(at, at + _LOCAL_HEADER, "the header of a member").tobytes()
+        if header[:4] != b"PK\x03\x04" or self.info.compress_size != self.info.file_size:
+            raise self.problem("the archive's directory does not fit it")
+        start = at + _LOCAL_HEADER + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+        return self.span.sub(start, start + self.info.file_size, "a member")
+
+    def chunks(self) -> Iterator[bytes]:
+        """Its bytes, decompressed, in pieces."""
+        if self.is_stored:
+            yield from self.stored().chunks()
+            return
+        try:
+            with self.archive.open(self.info) as file:
+                while data := file.read(_CHUNK):
+                    yield data
+        except _BROKEN as error:
+            raise self.problem(f"it cannot be decompressed ({error})") from error
+
+
+def _tensor(member: _Member) -> Tensor:
+    """The array as a tensor; only its header is read."""
+    member.check()
+    kind, dims, fortran, start = _read_header(member)
+    if len(dims) > MAX_RANK or not all(type(size) is int and 0 <= size < 2**63 for size in dims):
+        raise member.problem(f"the shape {dims} cannot be")
+    dtype = _dtype(member, kind)
+    swapped = kind.byteorder == ">"
+    shape = Shape(tuple(reversed(dims)) if fortran else tuple(dims))
+    tensor = NpzTensor(dtype, shape, member, start, swapped)
+    if tensor.nbytes != member.info.file_size - start:
+        raise member.problem(f"it has {member.info.file_size - start} bytes, but its header says {tensor.nbytes}")
+    return TransposedTensor(tensor, tuple(reversed(range(len(dims))))) if fortran and len(dims) > 1 else tensor
+
+
+def _read_header(member: _Member) -> tuple[numpy.dtype[Any], tuple[int, ...], bool, int]:
+    """The dtype, the shape, whether it is in Fortran's order, and how long the header is."""
+    import numpy
+
+    head = next(member.chunks(), b"")
+    width = {1: 2, 2: 4, 3: 4}.get(head[6] if len(head) > 6 else 0, 0)
+    size = int.from_bytes(head[8 : 8 + width], "little")
+    start = 8 + width + size
+    try:
+        if head[:6] != b"\x93NUMPY" or not width or not size <= _MOST_HEADER or start > len(head):
+            raise ValueError("no magic number, or a wrong length")
+        found = ast.literal_eval(head[8 + width : start].decode("utf-8"))
+        if not isinstance(found, dict) or found.keys() != {"descr", "fortran_order", "shape"}:
+            raise ValueError("other keys than descr, fortran_order and shape")
+        kind = numpy.dtype(found["descr"])
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError) as error:
+        raise member.problem(f"its header is damaged ({str(error)[:200]})") from error
+    dims, fortran = found["shape"], found["fortran_order"]
+    if not isinstance(dims, tuple) or type(fortran) is not bool:
+        raise member.problem("its header is damaged (shape or order)")
+    return kind, dims, fortran, start
+
+
+def _dtype(member: _Member, kind: numpy.dtype[Any]) -> DType:
+    comment = member.info.comment
+    if comment.startswith(_COMMENT) and kind.itemsize:
+        told = dtype_named(comment[len(_COMMENT) :].decode("utf-8", "replace"))
+        if told.itemsize != kind.itemsize:
+            raise member.problem(f"its comment says {told}, but its elements have {kind.itemsize} bytes")
+        return told
+    if kind.kind == "V" and kind.names is None and kind.itemsize == 2:
+        return dtype_named("bfloat16")  # the only type of two bytes that numpy stores so
+    if kind.kind in "OUSVmM":
+        what = f"an array of {kind} is no tensor"
+        remedy = "Python objects are never read; save plain numbers" if kind.kind == "O" else "save plain numbers"
+        raise member.problem(what, UnsupportedError, remedy)
+    try:
+        return dtype_named(kind.name)
+    except UnsupportedError as error:
+        raise member.problem(error.what, UnsupportedError, "save it as another type") from error
+
+
+@record(eq=False)
+class NpzTensor(TensorBase):
+    """An array of an archive. Its values are read, and decompressed if they must be, when they are asked for."""
+
+    dtype: DType
+    shape: Shape
+    member: _Member
+    start: int
+    """The length of the header before the values."""
+    swapped: bool = False
+
+    def verify(self) -> None:
+        """Reads the member and compares its checksum, which covers the header too.
+
+        Raises:
+            ChecksumError: It is not what was written.
+        """
+        crc = 0
+        for chunk in self.member.chunks():
+            crc = zlib.crc32(chunk, crc)
+        if crc != self.member.info.CRC:
+            raise self.member.problem("its bytes do not fit their checksum", ChecksumError)
+
+    def numpy(self) -> NDArray[Any]:
+        """The values: a view of the mapped file where that is possible, else a copy."""
+        import numpy
+
+        if self.member.is_stored and not self.swapped:
+            self.verify()
+            return SpanTensor(self.dtype, self.shape, self._span()).numpy()
+        array = numpy.frombuffer(bytearray().join(self._pieces()), self.dtype.numpy())
+        array.flags.writeable = False
+        return array.reshape(self.shape.dims or ())
+
+    def parts(self) -> Iterator[bytes | Span]:
+        """The span where it lies as it is, else pieces of it, decompressed."""
+        if self.member.is_stored and not self.swapped:
+            yield self._span()
+            return
+        yield from self._pieces()
+
+    def _span(self) -> Span:
+        whole = self.member.stored()
+        return whole.sub(self.start, len(whole))
+
+    def _pieces(self) -> Iterator[bytes]:
+        """The values, little-endian, in pieces of whole elements."""
+        skip, rest, size = self.start, b"", 0
+        for chunk in self.member.chunks():
+            data = rest + chunk[skip:]
+            skip = max(0, skip - len(chunk))
+            count = len(data) - len(data) % self.dtype.itemsize
+            rest, size = data[count:], size + count
+            yield self._swapped(data[:count]) if self.swapped else data[:count]
+        if size != self.nbytes or rest:
+            raise self.member.problem(f"it has {size} bytes, but its header says {self.nbytes}")
+
+    def _swapped(self, data: bytes) -> bytes:
+        import numpy
+
+        size = self.dtype.itemsize // (2 if self.dtype.name.startswith("complex") else 1)
+        return numpy.frombuffer(data, f">u{size}").astype(f"<u{size}").tobytes()
+
+
+def _metadata(comment: bytes) -> Mapping[str, str]:
+    try:
+        found = json.loads(comment) if comment else {}
+    except (ValueError, RecursionError):
+        return {}
+    known = isinstance(found, dict) and all(isinstance(value, str) for value in found.values())
+    return found if known else {}
