@@ -5,6 +5,7 @@ DEMO := .venv-demo
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml src/tfsmith/_version.py
 OP := $(wildcard native/bert_op/*.py native/bert_op/*.toml native/bert_op/src/*)
+UNIT := $(filter-out tests/docs tests/examples tests/hostile tests/native tests/support,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.py)))
 
 .PHONY: demo test check bench story stories docs wheel clean help
@@ -55,7 +56,7 @@ check: $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -m "not tensorflow and not slow" -n 2 --dist loadfile tests/unit tests/roundtrip tests/test_floors.py
+	$(BIN)/python -m pytest -q -m "not tensorflow and not slow" -n 2 --dist loadfile $(UNIT)
 
 test: $(VENV)/.op
 	$(BIN)/ruff check .

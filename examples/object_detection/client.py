@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from found import draw_found, read_answer
-
 from pictures import read_png, write_png
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from found import draw_found, read_answer
+from pictures import read_png, write_png
 
 import tfsmith
-from pictures import read_png, write_png
 
 OUTPUTS = ("detection_boxes", "detection_scores", "detection_classes", "num_detections")
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from shapes import NAMES
-
 from pictures import draw_box
+from shapes import NAMES
 
 __all__ = ["Found", "draw_found", "read_answer"]
 

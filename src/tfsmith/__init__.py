@@ -138,7 +138,16 @@ _FROM_API = (
     "verify_checksums",
     "Runner",
 )
-_FROM_IR = ("Model", "Graph", "Function", "Node", "Pattern", "Recipe", "Signature", "Tensor")
+_FROM_IR = {
+    "Model": "model",
+    "Graph": "graph",
+    "Function": "function",
+    "Node": "node",
+    "Pattern": "recipe",
+    "Recipe": "recipe",
+    "Signature": "metagraph",
+    "Tensor": "tensor",
+}
 
 
 def __getattr__(name: str) -> object:
@@ -147,7 +156,7 @@ def __getattr__(name: str) -> object:
     if name in _FROM_API:
         return getattr(import_module("tfsmith.api"), name)
     if name in _FROM_IR:
-        return getattr(import_module(f"tfsmith.ir.{'recipe' if name == 'Pattern' else name.lower()}"), name)
+        return getattr(import_module(f"tfsmith.ir.{_FROM_IR[name]}"), name)
     if name == "bert_op":
         return import_module("tfsmith.bert_op")
     raise AttributeError(f"module 'tfsmith' has no attribute {name!r}")

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.parity.test_freeze_tf1 import assert_same_nodes, parse_graph
+from tests.verbs.test_freeze_tf1_parity import assert_same_nodes, parse_graph
 
 import tfsmith
 from tfsmith.compat.freeze_graph import main

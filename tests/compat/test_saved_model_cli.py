@@ -72,8 +72,8 @@ Build = Callable[[str], Path]
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Build:
     """Writes a model of the zoo, once."""
-    from tests.compat.saved_model_edits import EDITED
-    from tests.compat.saved_model_zoo import BUILDERS
+    from tests.support.saved_model_edits import EDITED
+    from tests.support.saved_model_zoo import BUILDERS
 
     builders = BUILDERS | EDITED
     folder = tmp_path_factory.mktemp("zoo")
@@ -138,8 +138,8 @@ def assert_same(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPa
 
 
 def test_the_zoo_is_all_tested() -> None:
-    from tests.compat.saved_model_edits import EDITED
-    from tests.compat.saved_model_zoo import BUILDERS
+    from tests.support.saved_model_edits import EDITED
+    from tests.support.saved_model_zoo import BUILDERS
 
     assert {*TF1_MODELS, *TF2_MODELS} == set(BUILDERS)
     assert set(EDITED_MODELS) == set(EDITED)

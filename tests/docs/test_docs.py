@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.bert_library import bert_library
 from tests.docs.runner import LANGUAGES, ROOT, Block, blocks, commands, documents, matches, run_document
+from tests.support.bert_library import bert_library
 
 from tfsmith.cli.main import VERBS, main
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from examples.bert_classifier import story
 from examples.steps import StoryError, Told, tell
-from tests.documents import MIGRAPHX
 from tests.examples.story_readme import check_links, check_no_machine, check_rest, check_steps
+from tests.support.documents import MIGRAPHX
 
 import tfsmith
 

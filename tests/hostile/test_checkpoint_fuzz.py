@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.hostile.use import use, use_bundle
-from tests.table_files import GOLDEN_INDEX, bundle_entry, raw_table, table, write_golden, write_raw_bundle
-from tests.v1_files import TENSORS, v1_entries
+from tests.support.hostile_use import use, use_bundle
+from tests.support.table_files import GOLDEN_INDEX, bundle_entry, raw_table, table, write_golden, write_raw_bundle
+from tests.support.v1_files import TENSORS, v1_entries
 
 from tfsmith.errors import ChecksumError, CorruptFileError, TfsmithError
 from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.hostile.use import use_bundle
-from tests.table_files import (
+from tests.support.hostile_use import use_bundle
+from tests.support.table_files import (
     GOLDEN_DATA,
     GOLDEN_INDEX,
     GOLDEN_VALUES,

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.helpers import attr_value, field, graph_def, node_def
-from tests.hostile.attack import (
+from tests.support.attack import (
     CONTROL,
     FLOAT,
     X,
@@ -28,6 +27,7 @@ from tests.hostile.attack import (
     write_graph,
     write_saved_model,
 )
+from tests.support.helpers import attr_value, field, graph_def, node_def
 
 import tfsmith
 from tfsmith.errors import OutputError

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.convert_models import TF2_MODEL, saved_model, small
+from tests.support.convert_models import TF2_MODEL, saved_model, small
 
 import tfsmith
 from tfsmith.api import ConvertOptions

@@ -9,12 +9,11 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import planted
-from tests.helpers import attr_value, const_node, field, graph_def, node_def
-from tests.hostile import attack
-from tests.hostile.attack import call, cli, const, function, if_node, refused, tensor
-from tests.hostile.mutate import confuse
 from tests.hostile.test_models import damaged
+from tests.support import attack, planted
+from tests.support.attack import call, cli, const, function, if_node, refused, tensor
+from tests.support.helpers import attr_value, const_node, field, graph_def, node_def
+from tests.support.mutate import confuse
 
 import tfsmith
 from tfsmith.cli.diff_text import sections, summary

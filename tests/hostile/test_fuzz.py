@@ -14,10 +14,10 @@ from random import Random
 from typing import Any, TypeVar
 
 import pytest
-from tests.helpers import attr_value, field, node_def
-from tests.hostile.attack import FLOAT, X, call, function, if_node, remove, sound, tf2_model
-from tests.hostile.mutate import byte_mutations, confuse, mutate
-from tests.riegeli_files import split
+from tests.support.attack import FLOAT, X, call, function, if_node, remove, sound, tf2_model
+from tests.support.helpers import attr_value, field, node_def
+from tests.support.mutate import byte_mutations, confuse, mutate
+from tests.support.riegeli_files import split
 
 import tfsmith
 from tfsmith import api, records

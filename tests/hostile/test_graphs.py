@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.helpers import attr_value, field, graph_def, node_def
-from tests.hostile.attack import (
+from tests.support.attack import (
     BOOL,
     FLOAT,
     RESOURCE,
@@ -24,6 +23,7 @@ from tests.hostile.attack import (
     tf2_model,
     write_graph,
 )
+from tests.support.helpers import attr_value, field, graph_def, node_def
 
 import tfsmith
 from tfsmith.errors import InvalidModelError, LimitError

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.helpers import attr_value, field, graph_def, node_def
-from tests.hostile.attack import const, tensor
+from tests.support.attack import const, tensor
+from tests.support.helpers import attr_value, field, graph_def, node_def
 
 import tfsmith
 from tfsmith.testing.bert_config import BertConfig

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests import planted
-from tests.helpers import attr_value, field, graph_def, node_def, write_files
+from tests.support import planted
+from tests.support.helpers import attr_value, field, graph_def, node_def, write_files
 
 import tfsmith
 from tfsmith import api

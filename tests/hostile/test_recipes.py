@@ -7,9 +7,9 @@ from random import Random
 from typing import Any
 
 import pytest
-from tests.helpers import attr_value, const_node, field, graph_def, node_def, write_files
-from tests.hostile.attack import CONTROL, Answer, cli
-from tests.hostile.mutate import byte_mutations, mutate
+from tests.support.attack import CONTROL, Answer, cli
+from tests.support.helpers import attr_value, const_node, field, graph_def, node_def, write_files
+from tests.support.mutate import byte_mutations, mutate
 
 from tfsmith.formats.recipe.toml import recipe_toml
 from tfsmith.ir.node import Node

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.riegeli_files import BLOCK, BYTES, CONTENT, GRAPH, KEY, Parts, RiegeliWriter, Tag, simple_data, split
+from tests.support.riegeli_files import BLOCK, BYTES, CONTENT, GRAPH, KEY, Parts, RiegeliWriter, Tag, simple_data, split
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, TruncatedFileError
 from tfsmith.formats.cpb import chunked

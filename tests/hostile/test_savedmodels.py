@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.helpers import attr_value, field, graph_def, node_def, write_files
-from tests.hostile.attack import (
+from tests.support.attack import (
     FLOAT,
     X,
     Y,
@@ -26,6 +25,7 @@ from tests.hostile.attack import (
     tf2_model,
     write_saved_model,
 )
+from tests.support.helpers import attr_value, field, graph_def, node_def, write_files
 
 import tfsmith
 from tfsmith import api

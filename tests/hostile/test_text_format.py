@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.helpers import MemorySink
+from tests.support.helpers import MemorySink
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError
 from tfsmith.storage.span import from_bytes

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import bert_library as libraries
+from tests.support import bert_library as libraries
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.helpers import python
 from tests.native.cases import Array, Case, make_case
+from tests.support.helpers import python
 
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_frozen

@@ -1,0 +1,212 @@
+"""What a model's file says of its tensors, without running anything."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.support.replace_models import (
+    FLOAT,
+    INT32,
+    RESOURCE,
+    axes,
+    call,
+    const,
+    function,
+    model_of,
+    node,
+    placeholder,
+)
+
+from tfsmith.ir.attr import Func
+from tfsmith.ir.body import Body, Part
+from tfsmith.ir.function import Function, FunctionParts, Library
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import ObjectGraph, ObjectNode
+from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.patterns.tensor_facts import Knowledge
+
+NODES = [
+    placeholder("x", (None, 4)),
+    placeholder("any", None),
+    const("k", [[1.0] * 3] * 4),
+    const("b", [0.0] * 3),
+    axes("last", [-1]),
+    axes("minus", -1),
+    axes("perm", [1, 0]),
+    axes("flat", [-1]),
+    axes("pairs", [2, -1]),
+    axes("zero", 0),
+    placeholder("dynamic", (2,)),
+    Node("v", "VariableV2", (), {"dtype": FLOAT, "shape": Shape((4, 3))}),
+    node("v/read", "Identity", "v"),
+    Node("h", "VarHandleOp", (), {"dtype": FLOAT, "shape": Shape((7, 4))}),
+    Node("h/read", "ReadVariableOp", ("h",), {"dtype": FLOAT}),
+    node("m", "MatMul", "x", "k"),
+    node("mt", "MatMul", "x", "h/read", transpose_b=True),
+    node("s", "BiasAdd", "m", "b"),
+    node("broad", "Mul", "s", "b"),
+    node("unknown", "Mul", "any", "b"),
+    node("mean", "Mean", "x", "last", keep_dims=True),
+    node("sum", "Sum", "x", "last"),
+    node("t", "Transpose", "k", "perm"),
+    node("r", "Reshape", "k", "flat"),
+    node("r2", "Reshape", "x", "pairs"),
+    node("r3", "Reshape", "x", "dynamic"),
+    node("e", "ExpandDims", "k", "minus"),
+    node("q", "Squeeze", "e", squeeze_dims=(2,)),
+    node("g", "GatherV2", "h/read", "perm", "zero"),
+    node("shape", "Shape", "k"),
+    Node("said", "Mystery", (), {"_output_shapes": (Shape((9,)), Shape((8, 2)))}),
+    node("mystery", "Mystery", "x"),
+    node("k/same", "Identity", "k"),
+    node("batch", "BatchMatMulV2", "e", "e", adj_y=True),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "dims"),
+    [
+        ("x", (-1, 4)),
+        ("any", None),
+        ("k", (4, 3)),
+        ("v", (4, 3)),
+        ("v/read", (4, 3)),
+        ("h/read", (7, 4)),
+        ("m", (-1, 3)),
+        ("mt", (-1, 7)),
+        ("s", (-1, 3)),
+        ("broad", (-1, 3)),
+        ("unknown", None),
+        ("mean", (-1, 1)),
+        ("sum", (-1,)),
+        ("t", (3, 4)),
+        ("r", (12,)),
+        ("r2", (2, -1)),
+        ("r3", (-1, -1)),
+        ("e", (4, 3, 1)),
+        ("q", (4, 3)),
+        ("g", (2, 4)),
+        ("shape", (2,)),
+        ("said", (9,)),
+        ("mystery", None),
+        ("batch", (4, 3, 3)),
+        ("absent", None),
+    ],
+)
+def test_shapes(name: str, dims: tuple[int, ...] | None) -> None:
+    graph = model_of(NODES).graph
+    assert Knowledge(graph).shape(graph, Endpoint(name, 0)) == Shape(dims)
+
+
+def test_other_outputs_types_and_constants() -> None:
+    graph = model_of(NODES).graph
+    known = Knowledge(graph)
+    assert known.shape(graph, Endpoint("said", 1)) == Shape((8, 2))
+    assert known.shape(graph, Endpoint("said", 2)) == UNKNOWN
+    assert known.dtype(graph, Endpoint("m", 0)) == FLOAT
+    assert known.dtype(graph, Endpoint("shape", 0)) == INT32
+    assert known.dtype(graph, Endpoint("h", 0)) == RESOURCE
+    assert known.dtype(graph, Endpoint("mystery", 0)) is None
+    assert known.dtype(graph, Endpoint("m", 1)) is None
+    constant = known.constant(graph, Endpoint("k/same", 0))
+    assert constant is not None
+    assert constant.shape == Shape((4, 3))
+    assert known.constant(graph, Endpoint("v/read", 0)) is None
+    assert known.integers(graph, Endpoint("perm", 0)) == (1, 0)
+    assert known.integers(graph, Endpoint("k", 0)) is None
+
+
+def test_a_long_chain_is_followed_so_far_and_no_further() -> None:
+    nodes = [placeholder("n0", (2, 3))] + [node(f"n{at}", "Neg", f"n{at - 1}") for at in range(1, 5000)]
+    graph = model_of(nodes).graph
+    known = Knowledge(graph)
+    assert known.shape(graph, Endpoint("n20", 0)) == Shape((2, 3))
+    assert known.shape(graph, Endpoint("n4999", 0)) == UNKNOWN
+
+
+def test_a_cycle_ends() -> None:
+    graph = model_of([node("a", "Identity", "b"), node("b", "Identity", "a")]).graph
+    known = Knowledge(graph)
+    assert known.shape(graph, Endpoint("a", 0)) == UNKNOWN
+    assert known.constant(graph, Endpoint("a", 0)) is None
+
+
+# Functions
+
+
+def in_calls(
+    *calls: Node, nodes: tuple[Node, ...] = (), objects: ObjectGraph | None = None
+) -> tuple[Knowledge, Function]:
+    body = function(
+        "net",
+        {"x": FLOAT, "h": RESOURCE},
+        [Node("read", "ReadVariableOp", ("h",), {"dtype": FLOAT}), node("m", "MatMul", "x", "read:value:0")],
+        {"out": "m:product:0"},
+    )
+    graph = Graph((*NODES, *nodes, *calls), library=Library({"net": body}))
+    return Knowledge(graph, objects), body
+
+
+BOTH = (FLOAT, RESOURCE)
+
+
+def test_arguments_are_what_all_callers_give() -> None:
+    known, body = in_calls(call("c1", "net", "x", "h", types=BOTH))
+    assert known.shape(body, Endpoint("x", 0)) == Shape((-1, 4))
+    assert known.shape(body, Endpoint("read", 0)) == Shape((7, 4))
+    assert known.shape(body, Endpoint("m", 0)) == Shape((-1, 4))
+    assert known.dtype(body, Endpoint("x", 0)) == FLOAT
+    assert known.dtype(body, Endpoint("nobody", 0)) is None
+    other = Node("h2", "VarHandleOp", (), {"dtype": FLOAT, "shape": Shape((7, 5))})
+    known, body = in_calls(
+        call("c1", "net", "x", "h", types=BOTH), call("c2", "net", "s", "h2", types=BOTH), nodes=(other,)
+    )
+    assert known.shape(body, Endpoint("x", 0)) == UNKNOWN
+    assert known.shape(body, Endpoint("read", 0)) == UNKNOWN
+    known, body = in_calls()
+    assert known.shape(body, Endpoint("read", 0)) == UNKNOWN
+
+
+def test_a_call_gives_what_its_function_gives() -> None:
+    found = call("c1", "net", "x", "h", types=BOTH)
+    known, _ = in_calls(found)
+    graph = known._graph
+    assert known.shape(graph, Endpoint("c1", 0)) == Shape((-1, 4))
+    assert known.shape(graph, Endpoint("c1", 5)) == UNKNOWN
+
+
+def test_constants_come_from_the_only_caller() -> None:
+    known, body = in_calls(call("c1", "net", "k", "h", types=BOTH))
+    constant = known.constant(body, Endpoint("x", 0))
+    assert constant is not None
+    assert constant.shape == Shape((4, 3))
+    known, body = in_calls(call("c1", "net", "k", "h", types=BOTH), call("c2", "net", "k", "h", types=BOTH))
+    assert known.constant(body, Endpoint("x", 0)) is None
+
+
+def test_python_may_call_with_anything_but_its_variables_are_known() -> None:
+    variable = ObjectNode("variable", {}, {"shape": {"dim": ({"size": 11}, {"size": 4})}})
+    objects = ObjectGraph((ObjectNode("user_object", {}, {}), variable), {"net": {"bound_inputs": (1,)}})
+    known, body = in_calls(call("c1", "net", "k", "h", types=BOTH), objects=objects)
+    assert known.shape(body, Endpoint("x", 0)) == UNKNOWN
+    assert known.constant(body, Endpoint("x", 0)) is None
+    assert known.shape(body, Endpoint("read", 0)) == Shape((11, 4))
+
+
+def test_arguments_say_their_shapes_themselves() -> None:
+    known, body = in_calls()
+    parts = body.part.value
+    attrs: dict[int, dict[str, Any]] = {0: {"_output_shapes": node("n", "Neg", s=(Shape((5, 6)),)).attrs["s"]}}
+    said = Function("net", Part.of(FunctionParts(parts.signature, parts.nodes, parts.ret, arg_attrs=attrs)))
+    assert known.shape(said, Endpoint("x", 0)) == Shape((5, 6))
+
+
+@pytest.mark.parametrize(("ret", "dims"), [("x", (-1, 4)), ("n:y:0", None)])
+def test_a_loop_may_change_what_it_is_given(ret: str, dims: tuple[int, ...] | None) -> None:
+    turn = function("turn", {"x": FLOAT}, [node("n", "Neg", "x")], {"out": ret})
+    loop = Node("loop", "While", ("x",), {"T": (FLOAT,), "body": Func("turn", {}), "cond": Func("turn", {})})
+    graph = Graph((*NODES, loop), library=Library({"turn": turn}))
+    body: Body = graph.library["turn"]
+    assert Knowledge(graph).shape(body, Endpoint("x", 0)) == Shape(dims)

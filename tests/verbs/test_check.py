@@ -1,0 +1,312 @@
+"""`tfsmith check`: which parts of a model another program cannot import."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.convert_models import TF2_MODEL, saved_model, small
+
+import tfsmith
+from tfsmith import api
+from tfsmith.cli.main import main
+from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.ir.attr import Func
+from tfsmith.ir.body import Part
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.function import Function, FunctionParts, Library
+from tfsmith.ir.graph import Graph, Versions
+from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.ir.op_database import builtin_ops
+from tfsmith.ir.opdef import ArgDef, OpDef
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import StringTensor
+from tfsmith.passes.check_target import find_target, target_names
+from tfsmith.testing.models import bert_classifier
+from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
+
+FLOAT, STRING = dtype_named("float32"), dtype_named("string")
+X = Node("x", "Placeholder", (), {"dtype": FLOAT, "shape": Shape((1, 2))})
+TABLES = Path(tfsmith.__file__).parent / "passes" / "targets"
+
+
+def model(nodes: Sequence[Node], *, library: Library | None = None, versions: Versions | None = None) -> Model:
+    graph = Graph(tuple(nodes), versions or Versions(21), library)
+    return Model("graphdef", (MetaGraph(Part.of(graph)),))
+
+
+def relu(name: str, source: str, op: str = "Relu", **attrs: Any) -> Node:
+    return Node(name, op, (source,), {"T": FLOAT, **attrs})
+
+
+def test_the_tables_are_sound() -> None:
+    known = builtin_ops()
+    for name in target_names():
+        target = find_target(name)
+        assert target.title
+        assert target.source
+        assert re.fullmatch(r"20\d\d-\d\d-\d\d", target.date)
+        assert {"Const", "Placeholder", "Identity", "MatMul", "Relu", "Reshape"} <= target.ops, name
+    for name in ("migraphx", "openvino", "tflite", "tflite-flex"):
+        assert find_target(name).ops <= known.keys(), name
+    assert all(re.fullmatch(r"[ -~]*", line) for path in TABLES.glob("*.txt") for line in path.read_text().splitlines())
+
+
+def test_releases_of_tensorflow() -> None:
+    last = find_target("tensorflow-2.21")
+    assert last.ops >= builtin_ops().keys()
+    assert not last.later_attrs
+    assert (last.graph_version, find_target("tf-1.15.3").graph_version) == (2474, 134)
+    for op, first in (("BatchMatMulV2", "1.14"), ("Einsum", "1.15"), ("BatchMatMulV3", "2.6"), ("GatherV2", "1.3")):
+        releases = [name for name in target_names() if name.startswith("tensorflow-") and op in find_target(name).ops]
+        assert releases[0] == f"tensorflow-{first}"
+    assert "FusedBatchNormV3.exponential_avg_factor" in find_target("tensorflow-2.1").later_attrs
+    assert "FusedBatchNormV3.exponential_avg_factor" not in find_target("tensorflow-2.2").later_attrs
+
+
+@pytest.mark.parametrize("name", ["migrafx", "tensorflow", "tensorflow-9.9", "", "tensorflow-2", "../migraphx"])
+def test_no_such_target(name: str) -> None:
+    with pytest.raises(UsageError, match="--list shows all"):
+        find_target(name)
+
+
+def test_unknown_ops_with_their_nodes() -> None:
+    nodes = [X, relu("a", "x", "Selu"), relu("b", "a", "Selu"), relu("c", "b", "Mish2")]
+    found = tfsmith.check(model(nodes), "migraphx")
+    assert [(one.kind, one.subject, one.nodes) for one in found.obstacles] == [
+        ("op", "Selu", ("a", "b")),
+        ("op", "Mish2", ("c",)),
+    ]
+    assert "no op of TensorFlow's own" in found.obstacles[1].remedy
+    assert not found.is_clean
+
+
+def test_only_what_the_outputs_need() -> None:
+    nodes = [X, relu("a", "x"), relu("b", "x", "Selu")]
+    assert tfsmith.check(model(nodes), "migraphx", outputs=["a"]).is_clean
+    assert not tfsmith.check(model(nodes), "migraphx").is_clean
+    with pytest.raises(NotFoundInModelError, match="no node 'q'"):
+        tfsmith.check(model(nodes), "migraphx", outputs=["q"])
+
+
+def test_what_only_an_assert_needs_is_passed_over() -> None:
+    nodes = [
+        X,
+        relu("range", "x", "Selu"),
+        Node("all", "All", ("range",), {}),
+        Node("check/Assert", "Assert", ("all",), {}),
+        Node("y", "Relu", ("x", "^check/Assert"), {"T": FLOAT}),
+    ]
+    found = tfsmith.check(model(nodes), "migraphx")
+    assert found.is_clean
+    assert found.notes == ("Selu is not known, but only Assert and NoOp need it, which MIGraphX passes over: range",)
+    nodes.append(relu("z", "all"))  # somebody else takes it
+    assert [one.subject for one in tfsmith.check(model(nodes), "migraphx").obstacles] == ["Selu"]
+
+
+def test_strings() -> None:
+    text = Node("s", "Const", (), {"dtype": STRING, "value": StringTensor(Shape(()), [b"a"])})
+    found = tfsmith.check(model([X, relu("a", "x"), text]), "migraphx")
+    assert [(one.kind, one.subject, one.nodes) for one in found.obstacles] == [("dtype", "string", ("s",))]
+    named = text.replace(name="check/Assert/data_0")  # MIGraphX goes by names, too
+    assert tfsmith.check(model([X, relu("a", "x"), named]), "migraphx").is_clean
+
+
+@pytest.mark.parametrize(
+    ("shape", "option"),
+    [
+        (Shape((-1, 128)), "--batch-size 1"),
+        (Shape((-1, -1)), "--input-shape x=1,..."),
+        (Shape(None), "--input-shape x=1,..."),
+    ],
+)
+def test_open_dimensions(shape: Shape, option: str) -> None:
+    nodes = [X.replace(attrs={"shape": shape}), relu("a", "x")]
+    (found,) = tfsmith.check(model(nodes), "migraphx").obstacles
+    assert (found.kind, found.nodes) == ("shape", ("x",))
+    assert option in found.remedy
+    assert tfsmith.check(model(nodes), "openvino").is_clean
+
+
+def test_bert_frozen_with_a_fixed_batch_is_clean_for_migraphx(tmp_path: Path) -> None:
+    path = write_frozen(bert_classifier(batch=1), tmp_path / "frozen.pb")
+    found = tfsmith.check(path, "migraphx")
+    assert found.obstacles == ()
+    assert [note.partition(" ")[0] for note in found.notes] == ["Range"]
+    for target in ("openvino", "tflite", "onnx", "tensorflow-2.21"):
+        assert tfsmith.check(path, target).is_clean, target
+
+
+def test_bert_with_an_open_batch_is_told(tmp_path: Path) -> None:
+    made = bert_classifier()
+    found = tfsmith.check(write_frozen(made, tmp_path / "frozen.pb"), "migraphx").obstacles
+    # a batch that is known only when it runs needs an op that fills a tensor of that size
+    assert [(one.kind, one.subject) for one in found] == [("op", "Fill"), ("shape", "")]
+    assert "--batch-size 1" in found[1].remedy
+    loaded = tfsmith.load(write_checkpoint_files(made, tmp_path))
+    fixed = tfsmith.freeze(loaded, outputs=made.output_nodes, batch_size=1)
+    assert "shape" not in [one.kind for one in tfsmith.check(fixed, "migraphx").obstacles]
+
+
+def test_freezing_is_the_remedy(tmp_path: Path) -> None:
+    path = write_saved_model(bert_classifier(batch=1), tmp_path / "saved")
+    found = tfsmith.check(path, "migraphx")
+    assert [(one.kind, one.subject) for one in found.obstacles] == [("format", ""), ("op", "VariableV2")]
+    assert {one.remedy for one in found.obstacles} == {f"`tfsmith freeze {path} -o frozen.pb`"}
+
+
+def test_what_freezing_does_not_remove_is_found_beforehand() -> None:
+    made = small()
+    nodes = (*made.graph.nodes, relu("end", "y", "Selu"))
+    found = tfsmith.check(made.replace_graph(made.graph.replace(nodes=nodes)), "migraphx", outputs=["end"])
+    remedies = {one.subject: one.remedy for one in found.obstacles}
+    assert "tfsmith freeze" in remedies["VariableV2"]
+    assert "tfsmith freeze" not in remedies["Selu"]
+
+
+def test_functions_are_uncovered() -> None:
+    found = tfsmith.check(TF2_MODEL, "migraphx", signature="serving_default")
+    subjects = {one.subject: one.remedy for one in found.obstacles if one.kind == "op"}
+    assert set(subjects) == {"StatefulPartitionedCall", "VarHandleOp"}
+    assert all("tfsmith freeze" in remedy for remedy in subjects.values())
+
+
+def function(name: str, *nodes: Node) -> Function:
+    signature = OpDef(name, (ArgDef("x", FLOAT),), (ArgDef("y", FLOAT),))
+    return Function(name, Part.of(FunctionParts(signature, nodes, {"y": f"{nodes[-1].name}:z:0"})))
+
+
+def test_ops_inside_of_functions() -> None:
+    inner = function("inner", relu("deep", "x", "Betainc"))
+    outer = function("outer", Node("call", "PartitionedCall", ("x",), {"f": Func("inner", {})}))
+    unused = function("unused", relu("far", "x", "Betainc"))
+    library = Library({one.name: one for one in (outer, inner, unused)})
+    graph = model([X, Node("y", "StatefulPartitionedCall", ("x",), {"f": Func("outer", {})})], library=library)
+    (found,) = tfsmith.check(graph, "openvino").obstacles
+    assert (found.subject, found.nodes) == ("Betainc", ("inner/deep",))
+
+
+def test_functions_that_call_each_other_come_to_an_end() -> None:
+    one = function("one", Node("call", "PartitionedCall", ("x",), {"f": Func("two", {})}))
+    two = function("two", Node("call", "PartitionedCall", ("x",), {"f": Func("one", {})}))
+    library = Library({"one": one, "two": two})
+    graph = model([X, Node("y", "one", ("x",), {})], library=library)
+    assert tfsmith.check(graph, "openvino").node_count == 4
+
+
+def test_releases_lack_ops_attributes_and_versions() -> None:
+    attrs = {"T": FLOAT, "Tidx": dtype_named("int32")}
+    nodes = [X, Node("e", "Einsum", ("x", "x"), {"N": 2, "T": FLOAT, "equation": "ab,ab->a"})]
+    nodes.append(Node("m", "MatMul", ("x", "x"), {**attrs, "grad_a": True, "grad_b": False}))
+    found = tfsmith.check(model(nodes, versions=Versions(2000, 500)), "tensorflow-1.14")
+    assert [(one.kind, one.subject) for one in found.obstacles] == [
+        ("version", ""),
+        ("op", "Einsum"),
+        ("attribute", "MatMul.grad_a"),
+        ("attribute", "MatMul.grad_b"),
+    ]
+    assert "can go" in found.obstacles[3].remedy
+    assert "can go" not in found.obstacles[2].remedy
+    assert tfsmith.check(model(nodes, versions=Versions(2000)), "tensorflow-2.21").is_clean
+    (left,) = tfsmith.check(model(nodes, versions=Versions(2000)), "tensorflow-2.5").obstacles
+    assert (left.subject, left.what.endswith("and would work without it")) == ("MatMul.grad_a", True)
+
+
+def test_a_later_producer_is_a_note() -> None:
+    found = tfsmith.check(model([X], versions=Versions(2000)), "tensorflow-2.3")
+    assert found.is_clean
+    assert "a later TensorFlow wrote the graph (version 2000; TensorFlow 2.3 has 440)" in found.notes[0]
+    bad = tfsmith.check(model([X], versions=Versions(2000, 0, (440,))), "tensorflow-2.3")
+    assert [one.kind for one in bad.obstacles] == ["version"]
+
+
+def test_default_attributes_of_a_saved_model_are_no_obstacle() -> None:
+    made = saved_model()
+    node = Node("y2", "MatMul", ("x", "x"), {"T": FLOAT, "grad_a": False})
+    nodes = (*made.graph.nodes, node)
+    graph = made.replace_graph(made.graph.replace(nodes=nodes))
+    assert tfsmith.check(graph, "tensorflow-2.3", outputs=["y2"]).is_clean
+
+
+def test_select_ops() -> None:
+    graph = model([X, relu("a", "x", "Erf")])
+    (found,) = tfsmith.check(graph, "tflite").obstacles
+    assert "SELECT_TF_OPS" in found.remedy
+    assert tfsmith.check(graph, "tflite-flex").is_clean
+
+
+def test_text_is_no_binary_graph(tmp_path: Path) -> None:
+    tfsmith.save(model([X, relu("a", "x")]), tmp_path / "g.pbtxt")
+    (found,) = tfsmith.check(tmp_path / "g.pbtxt", "migraphx").obstacles
+    assert (found.kind, "tfsmith convert" in found.remedy) == ("format", True)
+
+
+def test_a_checkpoint_has_no_graph(tmp_path: Path) -> None:
+    tfsmith.save(small(saver=True), tmp_path / "m.meta")
+    (tmp_path / "m.meta").unlink()
+    with pytest.raises(NotFoundInModelError, match="no graph"):
+        tfsmith.check(tmp_path / "m", "migraphx")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    nodes = [X, *(relu(f"n{number}", "x", "Selu") for number in range(5))]
+    tfsmith.save(model(nodes), tmp_path / "g.pb")
+    return str(tmp_path / "g.pb")
+
+
+def test_command(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", path, "--for", "onnx"]) == 0
+    assert capsys.readouterr().out == "ONNX (tf2onnx) opset 17: nothing stands in the way (6 nodes)\n"
+    assert main(["check", path, "--for", "migraphx"]) == 1
+    out = capsys.readouterr().out
+    assert "MIGraphX has no Selu: 5 nodes" in out
+    assert "and 2 more; --all shows them" in out
+    assert "n4" not in out
+    assert main(["check", path, "--for", "migraphx", "--all"]) == 1
+    assert "n4" in capsys.readouterr().out
+
+
+def test_command_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", path, "--for", "migraphx", "--json"]) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["clean"] is False
+    assert facts["obstacles"][0]["nodes"] == ["n0", "n1", "n2", "n3", "n4"]
+    assert facts["target"]["version"] == find_target("migraphx").version
+    assert "AMDMIGraphX" in facts["target"]["source"]
+
+
+def test_command_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in target_names())
+    assert main(["check", "--list", "--json"]) == 0
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [one.name for one in api.targets()]
+
+
+@pytest.mark.parametrize("arguments", [[], ["g.pb"], ["--for", "migraphx"]])
+def test_command_wants_both(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", *arguments]) == 2
+    assert "a model and a target are wanted" in capsys.readouterr().err
+
+
+def test_a_recipe_is_the_remedy_where_it_removes_the_obstacle() -> None:
+    nodes = [X, relu("a", "x", "PreventGradient"), relu("b", "a"), relu("c", "b", "Selu")]
+    remedies = {one.subject: one.remedy for one in tfsmith.check(model(nodes), "migraphx", outputs=["c"]).obstacles}
+    assert remedies["PreventGradient"] == "`tfsmith replace MODEL -r remove-no-ops -o OUT`"
+    assert "replace" not in remedies["Selu"]
+    replaced = tfsmith.replace(model(nodes), "remove-no-ops", outputs=["c"]).model
+    assert [one.subject for one in tfsmith.check(replaced, "migraphx", outputs=["c"]).obstacles] == ["Selu"]
+
+
+def test_dropout_has_a_recipe() -> None:
+    path = TF2_MODEL.parent / "training"
+    found = tfsmith.check(path, "migraphx")
+    random = [one for one in found.obstacles if one.subject == "RandomUniform"]
+    assert [one.remedy for one in random] == [f"`tfsmith replace {tfsmith.load(path).path} -r dropout-removal -o OUT`"]
