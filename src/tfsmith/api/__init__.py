@@ -39,20 +39,6 @@ if TYPE_CHECKING:
     from tfsmith.api.feeding import find_input as find_input
     from tfsmith.api.feeding import make_input as make_input
     from tfsmith.api.feeding import unknown_input as unknown_input
-    from tfsmith.api.files import Format as Format
-    from tfsmith.api.files import graph_text as graph_text
-    from tfsmith.api.files import load as load
-    from tfsmith.api.files import load_with as load_with
-    from tfsmith.api.files import refuse_taken as refuse_taken
-    from tfsmith.api.files import save as save
-    from tfsmith.api.files import verify_checksums as verify_checksums
-    from tfsmith.api.files import with_saver as with_saver
-    from tfsmith.api.freezing import freeze as freeze
-    from tfsmith.api.freezing import freeze_report as freeze_report
-    from tfsmith.api.freezing import save_frozen as save_frozen
-    from tfsmith.api.look import likely_inputs as likely_inputs
-    from tfsmith.api.look import likely_outputs as likely_outputs
-    from tfsmith.api.look import show_facts as show_facts
     from tfsmith.api.optimizing import Optimized as Optimized
     from tfsmith.api.optimizing import Speed as Speed
     from tfsmith.api.optimizing import optimize as optimize
@@ -69,7 +55,6 @@ if TYPE_CHECKING:
     from tfsmith.api.patterning import save_pattern as save_pattern
     from tfsmith.api.patterning import save_recipe as save_recipe
     from tfsmith.api.patterning import save_replaced as save_replaced
-    from tfsmith.api.patterning import select_meta_graph as select_meta_graph
     from tfsmith.api.placing import place_if as place_if
     from tfsmith.api.running import Runner as Runner
     from tfsmith.api.running import blocks as blocks
@@ -114,6 +99,18 @@ if TYPE_CHECKING:
     from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
     from tfsmith.patterns.replace import Replaced as Replaced
+    from tfsmith.verbs.files import Format as Format
+    from tfsmith.verbs.files import graph_text as graph_text
+    from tfsmith.verbs.files import load as load
+    from tfsmith.verbs.files import load_with as load_with
+    from tfsmith.verbs.files import refuse_taken as refuse_taken
+    from tfsmith.verbs.files import save as save
+    from tfsmith.verbs.files import select_meta_graph as select_meta_graph
+    from tfsmith.verbs.files import verify_checksums as verify_checksums
+    from tfsmith.verbs.files import with_saver as with_saver
+    from tfsmith.verbs.show import likely_inputs as likely_inputs
+    from tfsmith.verbs.show import likely_outputs as likely_outputs
+    from tfsmith.verbs.show import show_facts as show_facts
     from tfsmith.view.summary import Summary as Summary
     from tfsmith.view.summary import signature_facts as signature_facts
     from tfsmith.view.summary import summarize as summarize
@@ -131,9 +128,6 @@ if TYPE_CHECKING:
 __all__ = [
     "load",
     "save",
-    "freeze",
-    "freeze_report",
-    "save_frozen",
     "with_saver",
     "export",
     "thaw",
@@ -285,22 +279,18 @@ _HOMES = MappingProxyType(
         ),
         "tfsmith.engines.protocol": ("ENGINES", "Lack", "LackError", "Port"),
         "tfsmith.api.drawing": ("draw_recipe",),
-        "tfsmith.api.files": (
+        "tfsmith.verbs.files": (
             "Format",
             "graph_text",
             "load",
             "load_with",
             "refuse_taken",
             "save",
+            "select_meta_graph",
             "verify_checksums",
             "with_saver",
         ),
-        "tfsmith.api.freezing": (
-            "freeze",
-            "freeze_report",
-            "save_frozen",
-        ),
-        "tfsmith.api.look": (
+        "tfsmith.verbs.show": (
             "likely_inputs",
             "likely_outputs",
             "show_facts",
@@ -320,7 +310,6 @@ _HOMES = MappingProxyType(
             "save_pattern",
             "save_recipe",
             "save_replaced",
-            "select_meta_graph",
         ),
         "tfsmith.api.calibrating": ("Accuracy",),
         "tfsmith.api.optimizing": ("Optimized", "Speed", "optimize"),
