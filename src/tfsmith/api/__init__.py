@@ -22,16 +22,12 @@ if TYPE_CHECKING:
     from tfsmith.api.comparing import SECTIONS as SECTIONS
     from tfsmith.api.comparing import Difference as Difference
     from tfsmith.api.comparing import diff as diff
-    from tfsmith.api.converting import convert as convert
     from tfsmith.api.drafting import Drafted as Drafted
     from tfsmith.api.drafting import DraftedInput as DraftedInput
     from tfsmith.api.drafting import draft_recipe as draft_recipe
     from tfsmith.api.drafting import draft_text as draft_text
     from tfsmith.api.drafting import save_draft as save_draft
     from tfsmith.api.drawing import draw_recipe as draw_recipe
-    from tfsmith.api.exporting import export as export
-    from tfsmith.api.exporting import thaw as thaw
-    from tfsmith.api.exporting import thaw_report as thaw_report
     from tfsmith.api.feeding import Made as Made
     from tfsmith.api.feeding import as_fed as as_fed
     from tfsmith.api.feeding import bind_feeds as bind_feeds
@@ -88,15 +84,11 @@ if TYPE_CHECKING:
     from tfsmith.passes.check_target import Checked as Checked
     from tfsmith.passes.check_target import Obstacle as Obstacle
     from tfsmith.passes.configure import Configured as Configured
-    from tfsmith.passes.convert import Converted as Converted
     from tfsmith.passes.convert import ConvertOptions as ConvertOptions
     from tfsmith.passes.convert import SignatureEdits as SignatureEdits
-    from tfsmith.passes.export import Exported as Exported
     from tfsmith.passes.export import ExportOptions as ExportOptions
     from tfsmith.passes.freeze import FreezeOptions as FreezeOptions
-    from tfsmith.passes.freeze import Frozen as Frozen
     from tfsmith.passes.interface import Candidate as Candidate
-    from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
     from tfsmith.patterns.replace import Replaced as Replaced
     from tfsmith.verbs.files import Format as Format
@@ -129,10 +121,6 @@ __all__ = [
     "load",
     "save",
     "with_saver",
-    "export",
-    "thaw",
-    "thaw_report",
-    "convert",
     "diff",
     "check",
     "targets",
@@ -209,13 +197,10 @@ __all__ = [
     "Comparison",
     "Configured",
     "ConvertOptions",
-    "Converted",
     "Difference",
     "Format",
     "ExportOptions",
-    "Exported",
     "FreezeOptions",
-    "Frozen",
     "Lack",
     "LackError",
     "Made",
@@ -234,7 +219,6 @@ __all__ = [
     "Stats",
     "Summary",
     "ThawOptions",
-    "Thawed",
     "WeightMap",
     "WeightRow",
     "Weights",
@@ -250,12 +234,6 @@ _HOMES = MappingProxyType(
             "SECTIONS",
             "Difference",
             "diff",
-        ),
-        "tfsmith.api.converting": ("convert",),
-        "tfsmith.api.exporting": (
-            "export",
-            "thaw",
-            "thaw_report",
         ),
         "tfsmith.api.answers": ("batch_rows", "chunk_rows", "mixed_output", "run_in_chunks", "save_answers"),
         "tfsmith.api.feeding": (
@@ -333,22 +311,12 @@ _HOMES = MappingProxyType(
         ),
         "tfsmith.passes.convert": (
             "ConvertOptions",
-            "Converted",
             "SignatureEdits",
         ),
         "tfsmith.passes.interface": ("Candidate",),
-        "tfsmith.passes.export": (
-            "ExportOptions",
-            "Exported",
-        ),
-        "tfsmith.passes.freeze": (
-            "FreezeOptions",
-            "Frozen",
-        ),
-        "tfsmith.passes.thaw": (
-            "ThawOptions",
-            "Thawed",
-        ),
+        "tfsmith.passes.export": ("ExportOptions",),
+        "tfsmith.passes.freeze": ("FreezeOptions",),
+        "tfsmith.passes.thaw": ("ThawOptions",),
         "tfsmith.patterns.replace": ("Replaced",),
         "tfsmith.view.summary": (
             "Summary",

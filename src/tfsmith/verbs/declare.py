@@ -12,6 +12,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `Names` | `--name A,B` | a tuple |
 | `Many`, `Globs` | `--name X`, several times | a tuple |
 | `Pairs` | `--name KEY=TEXT`, several times | a dict |
+| `Renames` | `--name FILE|OLD=NEW`, several times | a tuple of such texts |
 | `Shapes` | `--name NAME=1,128`, several times | a dict of tuples, unknown sizes None |
 | `Signatures` | `--signature NAME`, `--input` and `--output KEY=TENSOR`, in order | a dict of pairs of dicts |
 | `Entries`, `SignatureName` | no flags: the short form of `Signatures` in Python | |
@@ -54,6 +55,7 @@ METAVARS: Mapping[str, str] = MappingProxyType(
         "op_libraries": "SO",
         "out": "OUT",
         "as_": "KIND",
+        "rename_signatures": "OLD=NEW",
     }
 )
 """How the value of an option is shown, where its kind does not say it."""
@@ -66,6 +68,7 @@ _KIND_METAVARS = MappingProxyType(
         "Many": "NAME",
         "Globs": "GLOB",
         "Pairs": "KEY=TEXT",
+        "Renames": "FILE|OLD=NEW",
         "Shapes": "NAME=1,128",
         "Signatures": "NAME",
         "FilePath": "FILE",
@@ -73,7 +76,7 @@ _KIND_METAVARS = MappingProxyType(
         "ModelOrPath": "MODEL",
     }
 )
-REPEATED = frozenset({"Many", "Globs", "Pairs", "Shapes", "Signatures"})
+REPEATED = frozenset({"Many", "Globs", "Pairs", "Renames", "Shapes", "Signatures"})
 WITHOUT_FLAG = frozenset({"Entries", "SignatureName"})
 _LITERAL = re.compile(r"""Literal\[(.+)\]""")
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$")
