@@ -30,6 +30,7 @@ VERBS = MappingProxyType(
         "configure": ("", "sets attributes of nodes, in place or in a copy"),
         "optimize": ("", "makes a BERT faster: its encoder becomes one optimized op, proven and timed"),
         "verify": ("", "whether two models compute the same, and where they part"),
+        "completion": ("completion.completion", "prints what makes bash, zsh or fish complete commands"),
         "demo": ("", "the whole story on a small BERT made on the spot"),
     }
 )
