@@ -17,18 +17,7 @@ if TYPE_CHECKING:
     from tfsmith.api.answers import run_in_chunks as run_in_chunks
     from tfsmith.api.answers import save_answers as save_answers
     from tfsmith.api.calibrating import Accuracy as Accuracy
-    from tfsmith.api.checking import check as check
-    from tfsmith.api.checking import targets as targets
-    from tfsmith.api.comparing import SECTIONS as SECTIONS
-    from tfsmith.api.comparing import Difference as Difference
-    from tfsmith.api.comparing import diff as diff
     from tfsmith.api.converting import convert as convert
-    from tfsmith.api.drafting import Drafted as Drafted
-    from tfsmith.api.drafting import DraftedInput as DraftedInput
-    from tfsmith.api.drafting import draft_recipe as draft_recipe
-    from tfsmith.api.drafting import draft_text as draft_text
-    from tfsmith.api.drafting import save_draft as save_draft
-    from tfsmith.api.drawing import draw_recipe as draw_recipe
     from tfsmith.api.exporting import export as export
     from tfsmith.api.exporting import thaw as thaw
     from tfsmith.api.exporting import thaw_report as thaw_report
@@ -56,20 +45,6 @@ if TYPE_CHECKING:
     from tfsmith.api.optimizing import Optimized as Optimized
     from tfsmith.api.optimizing import Speed as Speed
     from tfsmith.api.optimizing import optimize as optimize
-    from tfsmith.api.patterning import configure as configure
-    from tfsmith.api.patterning import extract as extract
-    from tfsmith.api.patterning import known_barriers as known_barriers
-    from tfsmith.api.patterning import list_recipes as list_recipes
-    from tfsmith.api.patterning import load_node as load_node
-    from tfsmith.api.patterning import load_pattern as load_pattern
-    from tfsmith.api.patterning import load_recipe as load_recipe
-    from tfsmith.api.patterning import make_recipe as make_recipe
-    from tfsmith.api.patterning import replace as replace
-    from tfsmith.api.patterning import save_in_place as save_in_place
-    from tfsmith.api.patterning import save_pattern as save_pattern
-    from tfsmith.api.patterning import save_recipe as save_recipe
-    from tfsmith.api.patterning import save_replaced as save_replaced
-    from tfsmith.api.patterning import select_meta_graph as select_meta_graph
     from tfsmith.api.placing import place_if as place_if
     from tfsmith.api.running import Runner as Runner
     from tfsmith.api.running import blocks as blocks
@@ -85,11 +60,6 @@ if TYPE_CHECKING:
     from tfsmith.api.verifying import Verified as Verified
     from tfsmith.api.verifying import join_verified as join_verified
     from tfsmith.api.verifying import verify as verify
-    from tfsmith.api.weighing import compare_weights as compare_weights
-    from tfsmith.api.weighing import load_bert as load_bert
-    from tfsmith.api.weighing import load_weights as load_weights
-    from tfsmith.api.weighing import map_weights as map_weights
-    from tfsmith.api.weighing import save_weights as save_weights
     from tfsmith.engines.protocol import ENGINES as ENGINES
     from tfsmith.engines.protocol import Lack as Lack
     from tfsmith.engines.protocol import LackError as LackError
@@ -113,7 +83,37 @@ if TYPE_CHECKING:
     from tfsmith.passes.interface import Candidate as Candidate
     from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
+    from tfsmith.patterns.draft import Drafted as Drafted
+    from tfsmith.patterns.draft import DraftedInput as DraftedInput
     from tfsmith.patterns.replace import Replaced as Replaced
+    from tfsmith.verbs.check import check as check
+    from tfsmith.verbs.check import targets as targets
+    from tfsmith.verbs.configure import configure as configure
+    from tfsmith.verbs.configure import save_in_place as save_in_place
+    from tfsmith.verbs.diff import SECTIONS as SECTIONS
+    from tfsmith.verbs.diff import Difference as Difference
+    from tfsmith.verbs.diff import diff as diff
+    from tfsmith.verbs.extract import extract as extract
+    from tfsmith.verbs.extract import known_barriers as known_barriers
+    from tfsmith.verbs.extract import load_pattern as load_pattern
+    from tfsmith.verbs.extract import save_pattern as save_pattern
+    from tfsmith.verbs.extract import select_meta_graph as select_meta_graph
+    from tfsmith.verbs.recipe import draft_recipe as draft_recipe
+    from tfsmith.verbs.recipe import draft_text as draft_text
+    from tfsmith.verbs.recipe import draw_recipe as draw_recipe
+    from tfsmith.verbs.recipe import list_recipes as list_recipes
+    from tfsmith.verbs.recipe import load_node as load_node
+    from tfsmith.verbs.recipe import load_recipe as load_recipe
+    from tfsmith.verbs.recipe import make_recipe as make_recipe
+    from tfsmith.verbs.recipe import save_draft as save_draft
+    from tfsmith.verbs.recipe import save_recipe as save_recipe
+    from tfsmith.verbs.replace import replace as replace
+    from tfsmith.verbs.replace import save_replaced as save_replaced
+    from tfsmith.verbs.weights import compare_weights as compare_weights
+    from tfsmith.verbs.weights import load_bert as load_bert
+    from tfsmith.verbs.weights import load_weights as load_weights
+    from tfsmith.verbs.weights import map_weights as map_weights
+    from tfsmith.verbs.weights import save_weights as save_weights
     from tfsmith.view.summary import Summary as Summary
     from tfsmith.view.summary import signature_facts as signature_facts
     from tfsmith.view.summary import summarize as summarize
@@ -248,11 +248,11 @@ __all__ = [
 
 _HOMES = MappingProxyType(
     {
-        "tfsmith.api.checking": (
+        "tfsmith.verbs.check": (
             "check",
             "targets",
         ),
-        "tfsmith.api.comparing": (
+        "tfsmith.verbs.diff": (
             "SECTIONS",
             "Difference",
             "diff",
@@ -284,7 +284,6 @@ _HOMES = MappingProxyType(
             "run",
         ),
         "tfsmith.engines.protocol": ("ENGINES", "Lack", "LackError", "Port"),
-        "tfsmith.api.drawing": ("draw_recipe",),
         "tfsmith.api.files": (
             "Format",
             "graph_text",
@@ -305,29 +304,27 @@ _HOMES = MappingProxyType(
             "likely_outputs",
             "show_facts",
         ),
-        "tfsmith.api.drafting": ("Drafted", "DraftedInput", "draft_recipe", "draft_text", "save_draft"),
-        "tfsmith.api.patterning": (
-            "configure",
-            "extract",
-            "known_barriers",
+        "tfsmith.patterns.draft": ("Drafted", "DraftedInput"),
+        "tfsmith.verbs.configure": ("configure", "save_in_place"),
+        "tfsmith.verbs.extract": ("extract", "known_barriers", "load_pattern", "save_pattern", "select_meta_graph"),
+        "tfsmith.verbs.recipe": (
+            "draft_recipe",
+            "draft_text",
+            "draw_recipe",
             "list_recipes",
             "load_node",
-            "load_pattern",
             "load_recipe",
             "make_recipe",
-            "replace",
-            "save_in_place",
-            "save_pattern",
+            "save_draft",
             "save_recipe",
-            "save_replaced",
-            "select_meta_graph",
         ),
+        "tfsmith.verbs.replace": ("replace", "save_replaced"),
         "tfsmith.api.calibrating": ("Accuracy",),
         "tfsmith.api.optimizing": ("Optimized", "Speed", "optimize"),
         "tfsmith.api.placing": ("place_if",),
         "tfsmith.api.tolerance": ("Tolerance", "tolerance_for"),
         "tfsmith.api.verifying": ("OutputCheck", "Verified", "join_verified", "verify"),
-        "tfsmith.api.weighing": (
+        "tfsmith.verbs.weights": (
             "compare_weights",
             "load_bert",
             "load_weights",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 
-from tfsmith.api.patterning import replace as replace_nodes
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
 from tfsmith.ir.dtype import dtype_named
@@ -16,6 +15,7 @@ from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.recipe import Match
 from tfsmith.patterns.replace import Replaced
 from tfsmith.records import replace
+from tfsmith.verbs.replace import replace as replace_nodes
 
 __all__ = ["BERT", "Change", "bert_nodes", "change_bert_nodes", "fuse_encoder", "mask_adder"]
 

@@ -14,7 +14,6 @@ from tfsmith.api.calibrating import Accuracy, Ranges, compare_answers, find_rang
 from tfsmith.api.feeding import bind_feeds
 from tfsmith.api.files import _path, load
 from tfsmith.api.fusing import bert_nodes, change_bert_nodes, fuse_encoder
-from tfsmith.api.patterning import save_replaced
 from tfsmith.api.placing import place_if
 from tfsmith.api.program import ModelProgram
 from tfsmith.api.tolerance import tolerance_for
@@ -28,6 +27,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
 from tfsmith.patterns.replace import Replaced
 from tfsmith.records import record, replace
+from tfsmith.verbs.replace import save_replaced
 
 __all__ = ["Optimized", "Speed", "optimize"]
 

@@ -85,7 +85,7 @@ def _with_recipes(model: Model, checked: Checked, outputs: Sequence[str], signat
 
 def _after(model: Model, recipe: str, target: Target, outputs: Sequence[str], signature: str | None) -> Checked | None:
     """What is left once a recipe was applied; None where it does not fit."""
-    from tfsmith.api.patterning import replace  # most models need none of this
+    from tfsmith.verbs.replace import replace  # most models need none of this
 
     try:
         replaced = replace(model, recipe, outputs=outputs)

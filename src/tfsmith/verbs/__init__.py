@@ -1,0 +1,1 @@
+"""F6: the verbs, one file each; their functions are the Python calls and the commands."""
