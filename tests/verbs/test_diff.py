@@ -13,7 +13,7 @@ import pytest
 from tests.support.convert_models import TF2_MODEL, saved_model, small
 
 import tfsmith
-from tfsmith.api import SECTIONS, Difference
+from tfsmith.api import SECTIONS, ModelDiff
 from tfsmith.cli.main import main
 from tfsmith.errors import InvalidModelError, UsageError
 from tfsmith.ir.attr import Attr, Func
@@ -60,7 +60,7 @@ def swap(nodes: Sequence[Node], name: str, **changes: Any) -> list[Node]:
     return [node.replace(**changes) if node.name == name else node for node in nodes]
 
 
-def nodes_of(found: Difference) -> dict[str, Any]:
+def nodes_of(found: ModelDiff) -> dict[str, Any]:
     return dict(found.facts()["nodes"])
 
 

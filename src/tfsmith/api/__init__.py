@@ -91,7 +91,7 @@ if TYPE_CHECKING:
     from tfsmith.verbs.configure import configure as configure
     from tfsmith.verbs.configure import save_in_place as save_in_place
     from tfsmith.verbs.diff import SECTIONS as SECTIONS
-    from tfsmith.verbs.diff import Difference as Difference
+    from tfsmith.verbs.diff import ModelDiff as ModelDiff
     from tfsmith.verbs.diff import diff as diff
     from tfsmith.verbs.extract import extract as extract
     from tfsmith.verbs.extract import known_barriers as known_barriers
@@ -216,7 +216,7 @@ __all__ = [
     "Configured",
     "ConvertOptions",
     "Converted",
-    "Difference",
+    "ModelDiff",
     "Format",
     "ExportOptions",
     "Exported",
@@ -254,7 +254,7 @@ _HOMES = MappingProxyType(
         ),
         "tfsmith.verbs.diff": (
             "SECTIONS",
-            "Difference",
+            "ModelDiff",
             "diff",
         ),
         "tfsmith.api.converting": ("convert",),

@@ -20,7 +20,7 @@ _MOST_INPUTS = 8
 Row = tuple[str, ...]
 
 
-def sections(found: api.Difference, limit: int) -> list[Section]:
+def sections(found: api.ModelDiff, limit: int) -> list[Section]:
     """One section for each kind of difference that there is, cut after `limit` entries."""
     facts = found.facts()
     shown: list[Section] = []
@@ -134,7 +134,7 @@ def _text(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} ... {text[-_LONGEST // 3 :]}"
 
 
-def summary(found: api.Difference) -> Section:
+def summary(found: api.ModelDiff) -> Section:
     """The last line, after what could not be compared."""
     counts = {name: count for name, count in found.counts().items() if count}
     total = sum(counts.values())

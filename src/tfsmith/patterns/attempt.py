@@ -11,7 +11,7 @@ from tfsmith.ir.recipe import NameRule, Unit
 from tfsmith.limits import MAX_MATCH_STEPS
 from tfsmith.patterns.index import BodyIndex, Budget, GaveUp
 from tfsmith.patterns.misses import Nearest, describe_misfit, describe_name
-from tfsmith.patterns.query import Plan, Slot, Step, Wanted, misfit
+from tfsmith.patterns.query import Plan, PlanNode, Slot, Step, misfit
 
 __all__ = ["Goal", "Move", "Rule", "Cones", "Attempt"]
 
@@ -47,7 +47,7 @@ class Move(NamedTuple):
         input: The number of the input of the query that is bound to `start`, if that is what the move does.
     """
 
-    wanted: Wanted | None
+    wanted: PlanNode | None
     found: str
     slots: tuple[Slot, ...]
     start: Endpoint
@@ -304,7 +304,7 @@ class Attempt:
         name = self._bound.get(slot.node)
         return None if name is None else Endpoint(name, slot.output)
 
-    def _await(self, wanted: Wanted, slot: Slot) -> list[Move]:
+    def _await(self, wanted: PlanNode, slot: Slot) -> list[Move]:
         """The ways to bind what a wanted node waits for to one of those that the found node waits for."""
         user = self._bound[wanted.number]
         names = self._index.controls(user)
@@ -473,7 +473,7 @@ class Attempt:
         reason = f"{head} in the place of {wanted.name!r}, but {why}"
         self._nearest.offer(len(self._bound), wanted.name, name, reason)
 
-    def _miss_number(self, wanted: Wanted, name: str) -> None:
+    def _miss_number(self, wanted: PlanNode, name: str) -> None:
         assert wanted.rule is not None  # else it has no number
         if self._nearest.is_beaten_by(len(self._bound)):
             why = describe_name(wanted.rule, (name,), self._numbers.get(_COUNT))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Sequence
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Miss, NameRule
 from tfsmith.patterns.index import BodyIndex
-from tfsmith.patterns.query import Plan, Slot, Wanted, misfit
+from tfsmith.patterns.query import Plan, PlanNode, Slot, misfit
 
 __all__ = ["Nearest", "describe_misfit", "describe_name", "Resemblance"]
 
@@ -50,7 +50,7 @@ class Nearest:
             self._is_fixed = must
 
 
-def describe_misfit(wanted: Wanted, endpoint: Endpoint, output: int, index: BodyIndex) -> str:
+def describe_misfit(wanted: PlanNode, endpoint: Endpoint, output: int, index: BodyIndex) -> str:
     """What is wrong with what stands in the place of a wanted node."""
     node = index.nodes.get(endpoint.node)
     ops = " or ".join(wanted.query.ops)
@@ -147,13 +147,13 @@ class Resemblance:
             return []
         return self._below(wanted, endpoint.node)
 
-    def _fits(self, wanted: Wanted, place: Endpoint, output: int) -> bool:
+    def _fits(self, wanted: PlanNode, place: Endpoint, output: int) -> bool:
         node = self._index.nodes.get(place.node)
         if node is None or place.output != output or node.op not in wanted.ops or node.name in self._taken:
             return False
         return (node.name not in self._owner or node.op == "Const") and misfit(wanted, node, self._index) is None
 
-    def _below(self, wanted: Wanted, name: str) -> list[tuple[Slot, Endpoint, str]]:
+    def _below(self, wanted: PlanNode, name: str) -> list[tuple[Slot, Endpoint, str]]:
         self._bound[wanted.number] = name
         self._owner.setdefault(name, wanted.number)
         data = self._index.data(name)

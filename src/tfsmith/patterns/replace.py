@@ -18,7 +18,7 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.recipe import Match, Miss, Recipe
 from tfsmith.passes.interface import Note
 from tfsmith.passes.prune import colocated
-from tfsmith.patterns.build import Draft, Source
+from tfsmith.patterns.build import InputRef, NewNode
 from tfsmith.patterns.index import captured_variables
 from tfsmith.patterns.matcher import Found, Matcher
 from tfsmith.patterns.replaceable import (
@@ -48,11 +48,11 @@ class _Place:
 
 
 @record
-class _New:
+class _NamedNode:
     """A new node with its name."""
 
     name: str
-    draft: Draft
+    node: NewNode
     inputs: tuple[_Place, ...]
     waits: tuple[_Place, ...]
 
@@ -77,8 +77,8 @@ class Edit:
         self._moved: dict[Endpoint, _Place] = {}
         self._waits: dict[str, _Place] = {}
         self._owner: dict[str, int] = {}
-        self._inserted: dict[str, list[_New]] = {}
-        self._new: dict[str, Draft] = {}
+        self._inserted: dict[str, list[_NamedNode]] = {}
+        self._new: dict[str, NewNode] = {}
         self._count = 0
         self._numbers: dict[str, int] = {}
         self._known: dict[Endpoint, _Place] = {}
@@ -97,20 +97,20 @@ class Edit:
         self.doomed |= plan.sharing.doomed
         self._owner |= dict.fromkeys(plan.kept, number)
         self._names -= removed
-        self._names |= {draft.name for draft in plan.keepers}
-        names = {draft.key: self._fresh(draft.name) for draft in plan.drafts}
-        names |= {draft.key: draft.name for draft in plan.keepers}
-        self.kept_names += [draft.name for draft in plan.keepers]
+        self._names |= {node.name for node in plan.keepers}
+        names = {node.key: self._fresh(node.name) for node in plan.new_nodes}
+        names |= {node.key: node.name for node in plan.keepers}
+        self.kept_names += [node.name for node in plan.keepers]
         last = max(plan.nodes, key=lambda name: self._position[name])
-        for draft in (*plan.drafts, *plan.keepers):
-            inputs = tuple(self._place(source, number, names) for source in draft.inputs)
-            waits = tuple(self._place(source, number, names) for source in draft.waits_for)
-            self._new[names[draft.key]] = draft
+        for node in (*plan.new_nodes, *plan.keepers):
+            inputs = tuple(self._place(source, number, names) for source in node.inputs)
+            waits = tuple(self._place(source, number, names) for source in node.waits_for)
+            self._new[names[node.key]] = node
             for place in (*inputs, *waits):
-                self._take(place, names[draft.key])
-            self._inserted.setdefault(last, []).append(_New(names[draft.key], draft, inputs, waits))
-            if not draft.is_known:
-                self.made_ops[draft.op] = draft.op_def
+                self._take(place, names[node.key])
+            self._inserted.setdefault(last, []).append(_NamedNode(names[node.key], node, inputs, waits))
+            if not node.is_known:
+                self.made_ops[node.op] = node.op_def
         places = {old: self._place(source, number, names) for old, source in plan.outputs.items()}
         self._moved |= places
         for old, place in places.items():
@@ -123,7 +123,7 @@ class Edit:
         if place.kind != "new":
             self.taken.setdefault(place.endpoint.node, {})[place.endpoint] = user
 
-    def _place(self, source: Source, number: int, names: Mapping[str, str]) -> _Place:
+    def _place(self, source: InputRef, number: int, names: Mapping[str, str]) -> _Place:
         if source.kind == "new":
             return _Place(Endpoint(names[source.endpoint.node], source.endpoint.output), "new", number)
         return _Place(source.endpoint, "fixed" if source.kind == "found" else "old", number)
@@ -228,9 +228,9 @@ class Edit:
         name, output = place.endpoint
         if isinstance(self._body, Graph):
             return name if output == 0 else f"{name}:{output}"
-        draft = self._new.get(name) if place.kind == "new" else None
-        if draft is not None:
-            return f"{name}:{_output_name(draft.op_def, draft.attrs, output, draft.op)}"
+        new = self._new.get(name) if place.kind == "new" else None
+        if new is not None:
+            return f"{name}:{_output_name(new.op_def, new.attrs, output, new.op)}"
         node = self._body.by_name.get(name)
         if node is not None:
             return f"{name}:{_output_name(self._body.op_def(node.op), node.attrs, output, node.op)}"
@@ -240,11 +240,11 @@ class Edit:
         )
         return f"{name}:{output}" if is_list else name
 
-    def _made(self, new: _New) -> Node:
+    def _made(self, new: _NamedNode) -> Node:
         data = [self._spelled(self._followed(place)) for place in new.inputs]
         waits = [f"^{self._awaited(place)}" for place in new.waits]
-        waits += [self._text(f"^{name}", None) for name in new.draft.controls]
-        return Node(new.name, new.draft.op, (*data, *dict.fromkeys(waits)), new.draft.attrs, new.draft.device)
+        waits += [self._text(f"^{name}", None) for name in new.node.controls]
+        return Node(new.name, new.node.op, (*data, *dict.fromkeys(waits)), new.node.attrs, new.node.device)
 
     def _without_lost_places(self, node: Node, there: set[str]) -> Node:
         """The node without the wish to share the device of a node that is gone, which TensorFlow refuses to load."""
@@ -258,7 +258,7 @@ class Edit:
         """Drops what only the matches needed: constants, shapes and the like that nobody takes any more."""
         taken = set(self.taken)
         taken |= {self._followed(place).endpoint.node for place in self._moved.values() if place.kind == "old"}
-        taken |= {name for news in self._inserted.values() for new in news for name in new.draft.controls}
+        taken |= {name for news in self._inserted.values() for new in news for name in new.node.controls}
         todo = [source for name in self.gone for source in self._sources(name)] + list(self._owner)
         while todo:
             name = todo.pop()

@@ -21,14 +21,14 @@ from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare
 from tfsmith.weights.source import weights_of
 
-__all__ = ["diff", "Difference", "SECTIONS"]
+__all__ = ["diff", "ModelDiff", "SECTIONS"]
 
 SECTIONS = ("versions", "signatures", "nodes", "functions", "collections", "assets", "others", "weights")
 """What a model is compared by, in the order in which it is told."""
 
 
 @record
-class Difference:
+class ModelDiff:
     """What differs between two models.
 
     Attributes:
@@ -78,7 +78,7 @@ def diff(
     weights: bool = True,
     tolerance: float = 0.0,
     inferred_shapes: bool = False,
-) -> Difference:
+) -> ModelDiff:
     """What changed between two models, of any two kinds. Linear; reads weights in pieces, and none if told so.
 
     Nodes and functions are paired by name, then by what they do: one that comes back under another name is renamed.
@@ -117,7 +117,7 @@ def diff(
         notes += told
         found, count = _compare(pairs, tolerance)
         found = tuple(sorted((*found, *alone), key=lambda comparison: comparison.name))
-    return Difference(one, other, wanted, structure, found, count, tuple(note for note in notes if note))
+    return ModelDiff(one, other, wanted, structure, found, count, tuple(note for note in notes if note))
 
 
 def _unequal_kinds(one: Model, other: Model) -> Iterator[str]:
