@@ -13,7 +13,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
-from tfsmith.patterns.build import Built, InputRef, build, common_scope, match_nodes, target_name
+from tfsmith.patterns.build import Built, InputRef, build, common_scope, target_name
 from tfsmith.patterns.tensor_facts import Knowledge
 
 NODES = [
@@ -91,7 +91,7 @@ def test_each_goes_through_the_units() -> None:
     nodes = [placeholder("x"), placeholder("raw"), const("w0", 1.0), const("w1", 1.0), node("mask", "Neg", "raw")]
     nodes += [node("mul0", "Mul", "x", "w0"), node("mul1", "Mul", "mul0", "w1")]
     match = Match(None, recipe.variants[0], units, before)
-    assert match_nodes(match) == ("mul0", "mul1", "mask")
+    assert match.nodes == ("mul0", "mul1", "mask")
     (new,) = built(recipe, match, nodes).new_nodes
     assert [str(source.endpoint) for source in new.inputs] == ["x:0", "w0:0", "mul0:0", "w1:0", "mul1:0", "raw:0"]
     assert [source.kind for source in new.inputs] == ["given", "given", "found", "given", "found", "given"]

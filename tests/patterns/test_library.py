@@ -24,7 +24,6 @@ from tfsmith.ir.recipe import Recipe, Repeat, TargetNode
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.patterns.build import MatchFacts
 from tfsmith.patterns.expressions import evaluate
-from tfsmith.patterns.library import builtin_recipe, builtin_recipes
 from tfsmith.patterns.matcher import Matcher
 from tfsmith.patterns.query import flat_values
 from tfsmith.patterns.replace import Replaced
@@ -33,6 +32,7 @@ from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import TestModel, bert_classifier
 from tfsmith.testing.variables import Kind
 from tfsmith.testing.write import frozen_graph, write_frozen
+from tfsmith.verbs.recipe import builtin_recipe, builtin_recipes
 
 pytestmark = pytest.mark.slow
 

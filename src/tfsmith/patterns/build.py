@@ -16,14 +16,12 @@ from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.patterns.expressions import evaluate, typed
-from tfsmith.patterns.fold import fold
 from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import field, record, replace
 
 __all__ = [
     "MatchFacts",
     "common_scope",
-    "match_nodes",
     "split_output",
     "Built",
     "NewNode",
@@ -31,17 +29,6 @@ __all__ = [
     "build",
     "target_name",
 ]
-
-
-def match_nodes(match: Match) -> tuple[str, ...]:
-    """The names of all nodes of a match, each once, in the order of its units."""
-    return tuple(dict.fromkeys(name for unit in _units(match) for name in (*unit.nodes.values(), *unit.passed)))
-
-
-def _units(match: Match) -> Iterator[Unit]:
-    yield from match.units
-    if match.before is not None:
-        yield match.before
 
 
 def common_scope(names: tuple[str, ...]) -> str:
@@ -95,8 +82,7 @@ class MatchFacts:
         """
         found = self.find(x)
         if found is None:
-            units = list(_units(self._match))
-            names = [name for unit in units for name in (*unit.inputs, *unit.nodes)]
+            names = [name for unit in self._match.parts for name in (*unit.inputs, *unit.nodes)]
             near = nearest(x, dict.fromkeys(names)) or list(dict.fromkeys(names))[:5]
             what = f"there is no {x!r} among the inputs and nodes of the query"
             raise UsageError(what, remedy=f"the nearest names are {', '.join(near)}")
@@ -227,7 +213,7 @@ class _Builder:
         self._facts = MatchFacts(match, body, knowledge)
         self._targets = {target.name: target for target in match.variant.targets}
         self._new: dict[str, NewNode] = {}
-        self._nodes = match_nodes(match)
+        self._nodes = match.nodes
         self._own = frozenset(self._nodes)
         first = next(iter(match.variant.outputs), None) or match.variant.query.outputs[0]
         self._seed = match.units[-1].nodes[first.node]
@@ -416,6 +402,8 @@ class _Builder:
         return None if found is None or found.kind != "tensor" else found.value
 
     def _folded(self, node: NewNode) -> NewNode | None:
+        from tfsmith.patterns.fold import fold  # few recipes compute
+
         values = [self._constant(source) for source in node.inputs]
         known = [value for value in values if value is not None]
         op = self._body.op_def("Const")

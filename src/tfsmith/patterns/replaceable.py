@@ -16,7 +16,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.recipe import Match, Recipe
 from tfsmith.passes.interface import check_tensor, guess_outputs, tensor_names
-from tfsmith.patterns.build import Built, InputRef, MatchFacts, NewNode, build, match_nodes
+from tfsmith.patterns.build import Built, InputRef, MatchFacts, NewNode, build
 from tfsmith.patterns.expressions import evaluate
 from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import field, record
@@ -438,7 +438,7 @@ def plan_match(
     Raises:
         UsageError: The recipe contradicts itself.
     """
-    nodes = frozenset(match_nodes(match))
+    nodes = frozenset(match.nodes)
     if nodes & gone:
         return Skipped(match, f"node {min(nodes & gone)!r} went with another match")
     try:

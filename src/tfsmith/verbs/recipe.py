@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tfsmith import records
@@ -13,7 +14,6 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Match, Pattern, Recipe, Variant
-from tfsmith.patterns.library import builtin_recipe, builtin_recipes
 from tfsmith.storage.sink import explained, write_atomically
 from tfsmith.verbs.extract import load_pattern, refuse_sources
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from tfsmith.patterns.extract import Attrs
 
 __all__ = [
+    "builtin_recipe",
+    "builtin_recipes",
     "draft_recipe",
     "draft_text",
     "draw_recipe",
@@ -32,6 +34,27 @@ __all__ = [
     "save_draft",
     "save_recipe",
 ]
+
+_FOLDER = Path(__file__).parents[1] / "patterns/recipes"
+
+
+def builtin_recipes() -> list[str]:
+    """The names of the recipes that come with tfsmith, sorted."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def builtin_recipe(name: str) -> Path:
+    """The file of a recipe that comes with tfsmith.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    names = builtin_recipes()
+    if name not in names:
+        near = nearest(name, names) or names
+        remedy = f"there are {', '.join(near)}; or pass a file (.toml, .pb, .pbtxt)" if near else "pass a file"
+        raise UsageError(f"there is no recipe {name!r}", remedy=remedy)
+    return _FOLDER / f"{name}.toml"
 
 
 def load_node(path: str | os.PathLike[str]) -> Node:
