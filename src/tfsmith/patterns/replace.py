@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Literal
 
-from tfsmith.errors import InvalidModelError, UsageError
+from tfsmith.errors import InvalidModelError, UnsupportedError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
 from tfsmith.ir.function import Function
@@ -30,12 +32,15 @@ from tfsmith.patterns.replaceable import (
     outside_of_graph,
     plan_match,
     stale_contexts,
+    unmet,
 )
 from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import record
 from tfsmith.records import replace as changed
 
-__all__ = ["Edit", "ReplaceOptions", "Replaced", "Skipped", "replace", "replace_matches"]
+__all__ = ["Edit", "ReplaceOptions", "Replacement", "Skipped", "find", "meeting", "nearest_miss", "replace", "replace_matches"]
+
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 @record
@@ -308,8 +313,8 @@ class ReplaceOptions:
 
 
 @record
-class Replaced:
-    """What became of it.
+class Replacement:
+    """What became of a search for a recipe.
 
     Attributes:
         model: The new model; the old one if nothing was replaced.
@@ -328,7 +333,7 @@ class Replaced:
     nearest_miss: Miss | None
 
 
-def replace(model: Model, recipe: Recipe, options: ReplaceOptions | None = None) -> Replaced:
+def replace(model: Model, recipe: Recipe, options: ReplaceOptions | None = None) -> Replacement:
     """Replaces every occurrence of what a recipe describes. No weights are read.
 
     Args:
@@ -341,33 +346,51 @@ def replace(model: Model, recipe: Recipe, options: ReplaceOptions | None = None)
         NotFoundInModelError: An output is not in the graph.
     """
     options = ReplaceOptions() if options is None else options
-    graph = model.graph
-    matcher = Matcher(recipe)
-    matches: list[Match] = []
-    searched: list[Found] = []
-    for name, body in _bodies(graph, options):
-        variables = captured_variables(model.meta, body) if matcher.goes_by_names else {}
-        found = matcher.find(body, name=name, variables=variables)
-        matches += found.matches
-        searched.append(found)
-    done = replace_matches(model, recipe, matches, options)
+    searched = find(model, recipe, functions=options.functions)
+    done = replace_matches(model, recipe, [match for found in searched for match in found.matches], options)
     if done.matches or done.skipped:
         return done
-    misses = [miss for found in searched if (miss := found.miss) is not None]
-    nearest = max(misses, key=lambda miss: miss.matched, default=None)
     reason = f"recipe {recipe.name!r} matches nothing in this model"
-    return changed(done, reason=reason, nearest_miss=nearest)
+    return changed(done, reason=reason, nearest_miss=nearest_miss(searched))
 
 
-def _bodies(graph: Graph, options: ReplaceOptions) -> Iterator[tuple[str | None, Body]]:
-    yield None, graph
-    if options.functions:
-        yield from graph.library.items()
+def find(model: Model, recipe: Recipe, *, functions: bool = True) -> list[Found]:
+    """Searches the graph, and by default every function, for what a recipe describes. No weights are read.
+
+    Raises:
+        UsageError: The recipe contradicts itself.
+    """
+    matcher = Matcher(recipe)
+    bodies: list[tuple[str | None, Body]] = [(None, model.graph)]
+    bodies += model.graph.library.items() if functions else ()
+    return [
+        matcher.find(
+            body, name=name, variables=captured_variables(model.meta, body) if matcher.goes_by_names else _NO_NAMES
+        )
+        for name, body in bodies
+    ]
+
+
+def meeting(model: Model, matches: Iterable[Match]) -> list[Match]:
+    """Those of the matches that meet what their recipe requires; what is not known is not met."""
+    known = Knowledge(model.graph, model.meta.objects)
+    bodies: dict[str | None, Body] = {None: model.graph, **model.graph.library}
+    found: list[Match] = []
+    for match in matches:
+        with suppress(UnsupportedError):
+            found += [match] if unmet(match, bodies[match.body], known) is None else []
+    return found
+
+
+def nearest_miss(searched: Iterable[Found]) -> Miss | None:
+    """Of all attempts that failed, the one in which most nodes fitted. Costly."""
+    misses = [miss for found in searched if (miss := found.miss) is not None]
+    return max(misses, key=lambda miss: miss.matched, default=None)
 
 
 def replace_matches(
     model: Model, recipe: Recipe, matches: Iterable[Match], options: ReplaceOptions | None = None
-) -> Replaced:
+) -> Replacement:
     """Replaces these matches, which must not overlap. Linear in the nodes of the bodies that they are in."""
     options = ReplaceOptions() if options is None else options
     work = _Work(model, recipe, options)
@@ -445,7 +468,7 @@ class _Work:
                 kept.append(plan)
         return kept, *_edited(body, outside, kept)
 
-    def result(self) -> Replaced:
+    def result(self) -> Replacement:
         """The model with all changes."""
         if not self._done:
             reason = None
@@ -453,7 +476,7 @@ class _Work:
                 count = len(self._skipped)
                 reason = f"{count} matches were found, and none could be replaced: {self._skipped[0].reason}"
                 reason = reason if count > 1 else f"a match was found, but not replaced: {self._skipped[0].reason}"
-            return Replaced(self._model, (), tuple(self._skipped), (), reason, None)
+            return Replacement(self._model, (), tuple(self._skipped), (), reason, None)
         graph = self._bodies.get(None, self._model.graph)
         assert isinstance(graph, Graph)
         functions = {name: body for name, body in self._bodies.items() if isinstance(body, Function)}
@@ -466,7 +489,7 @@ class _Work:
             metas = list(model.meta_graphs)
             metas[model.selected] = meta
             model = changed(model, meta_graphs=tuple(metas))
-        return Replaced(model, tuple(self._done), tuple(self._skipped), tuple(self._notes(stale)), None, None)
+        return Replacement(model, tuple(self._done), tuple(self._skipped), tuple(self._notes(stale)), None, None)
 
     def _cleaned(self, meta: MetaGraph) -> tuple[MetaGraph, tuple[str, ...]]:
         """The meta graph with the ops that only the recipe knows, and without lists of nodes that are gone."""

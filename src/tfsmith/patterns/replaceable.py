@@ -36,6 +36,7 @@ __all__ = [
     "Planned",
     "Skipped",
     "plan_match",
+    "unmet",
 ]
 
 _SHAPE_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank", "VariableShape", "BroadcastArgs", "BroadcastGradientArgs"})
@@ -442,9 +443,9 @@ def plan_match(
     if nodes & gone:
         return Skipped(match, f"node {min(nodes & gone)!r} went with another match")
     try:
-        unmet = _unmet(match, body, knowledge)
-        if unmet is not None:
-            return Skipped(match, f"the recipe wants {unmet}, which is not so here")
+        lacking = unmet(match, body, knowledge)
+        if lacking is not None:
+            return Skipped(match, f"the recipe wants {lacking}, which is not so here")
         built = build(match, recipe, body, knowledge)
     except UnsupportedError as error:
         return Skipped(match, str(error))
@@ -468,7 +469,7 @@ def plan_match(
     return Planned(match, nodes, kept, sharing, new_nodes, keepers, built.outputs)
 
 
-def _unmet(match: Match, body: Body, knowledge: Knowledge) -> str | None:
+def unmet(match: Match, body: Body, knowledge: Knowledge) -> str | None:
     """The first requirement of the recipe that the match does not meet; what is not known is not met."""
     facts = MatchFacts(match, body, knowledge)
     return next((one.text for one in match.variant.require if not evaluate(one.text, facts)), None)

@@ -1,66 +1,141 @@
-"""`extract`: cuts a pattern out of a graph, from seed nodes back to barriers; patterns as files."""
+"""`extract`: cuts a pattern out of a graph, from seed nodes back to barriers; and patterns as files."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
 
-from tfsmith import records
-from tfsmith.api.files import _path, _refuse_own_files, load
 from tfsmith.errors import NotFoundInModelError, OutputError
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
+from tfsmith.records import field, record, replace
 from tfsmith.storage.sink import explained
+from tfsmith.verbs.files import as_path, refuse_taken
+from tfsmith.verbs.shared import Result, open_model
+from tfsmith.view.text import plural
 
-__all__ = ["extract", "known_barriers", "load_pattern", "refuse_sources", "save_pattern", "select_meta_graph"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.shared import FilePath, Loads, Many, ModelOrPath, Out
+
+__all__ = ["Extracted", "extract", "load_pattern", "refuse_sources", "save_pattern"]
+
+FLAGS = MappingProxyType(
+    {
+        "seeds": ("-s", "--seed-nodes"),
+        "barriers": ("-b", "--barrier-nodes"),
+        "barrier_ops": ("-B", "--barrier-ops"),
+        "function": ("-f", "--function"),
+        "log": ("-l", "--log"),
+    }
+)
+
+
+@record
+class Extracted(Pattern, Result):
+    """A pattern, and the model that it was cut out of.
+
+    Attributes:
+        model: The model.
+        notes: What the user should know.
+        out: Where it was written, if it was.
+        log: How much to say.
+    """
+
+    model: Model = field(compare=False, repr=False)
+    notes: tuple[str, ...] = ()
+    out: Path | None = None
+    log: str = "WARN"
+
+    @property
+    def remarks(self) -> list[str]:
+        """Every node and input, where that is asked for."""
+        if self.log != "DEBUG":
+            return []
+        nodes = [f"debug: node {node.name} ({node.op})" for node in self.nodes]
+        return nodes + [f"debug: input {name}" for name in self.inputs]
+
+    def save(self, path: FilePath, *, force: bool = False) -> Extracted:
+        """Writes the pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
+
+        Raises:
+            OutputError: It cannot be written there, or the pattern still lies in that file.
+        """
+        refuse_taken(self.model, path, force=force)
+        save_pattern(self, path)
+        return replace(self, out=Path(path))
+
+    def report(self) -> Iterator[str]:
+        """How much was found, and where it was written."""
+        seeds, others = plural(len(self.seed_nodes), "seed"), plural(len(self.internal_nodes), "other node")
+        counts = f"{seeds}, {others}, {plural(len(self.inputs), 'input')}"
+        yield counts if self.out is None else f"Wrote {self.out} ({counts})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The names of all nodes and inputs."""
+        return {
+            "output": None if self.out is None else str(self.out),
+            "seed_nodes": [node.name for node in self.seed_nodes],
+            "internal_nodes": [node.name for node in self.internal_nodes],
+            "inputs": list(self.inputs),
+        }
 
 
 def extract(
-    model: Model | str | os.PathLike[str],
-    seeds: Sequence[str],
-    barriers: Sequence[str] = (),
-    barrier_ops: Iterable[str] = (),
+    model: ModelOrPath,
+    seeds: Many,
+    barriers: Many = (),
+    barrier_ops: Many = (),
     *,
     function: str | None = None,
     constants: bool = False,
-) -> Pattern:
-    """The nodes that the seeds need, up to the barriers. Reads no weights.
+    log: Literal["DEBUG", "INFO", "WARN", "ERROR", "FATAL"] = "WARN",
+    out: Out = None,
+    force: bool = False,
+    **options: Unpack[Loads],
+) -> Extracted:
+    """Cuts a pattern out of a graph: the nodes that the seeds need, up to the barriers. Reads no weights.
 
     Args:
-        model: A model, or its path.
-        seeds: The names of the nodes to begin at.
-        barriers: The names of nodes at which to stop.
-        barrier_ops: Ops at whose nodes to stop.
-        function: The function to look in; the graph itself by default.
-        constants: Whether constants that are no barriers belong to the pattern; by default they are open ends.
+        model: A SavedModel, a `.meta`, a GraphDef, or a checkpoint with its graph.
+        seeds: The nodes to begin at.
+        barriers: The nodes at which to stop. One that the model does not have is noted, and stops nothing.
+        barrier_ops: Stop at nodes of these ops.
+        function: Look in this function, not in the graph itself.
+        constants: Constants that are no barriers belong to the pattern; else they are open ends.
+        log: How much to say on the way; DEBUG names every node.
+        out: The pattern to write: a `.pb`, or text as `.pbtxt`.
+        force: Replace what is there.
 
     Raises:
         UsageError: An end is open: a node without inputs that is no barrier.
-        NotFoundInModelError: There is no such node or function.
+        NotFoundInModelError: There is no such seed or function.
+
+    Example:
+        tfsmith extract model -o pattern.pb -s bert/encoder/add_1 -b bert/encoder/Reshape -B Identity Const
     """
     from tfsmith.patterns.extract import extract as extract_nodes
 
-    opened = model if isinstance(model, Model) else load(model)
-    return extract_nodes(_body(opened, function), seeds, barriers, barrier_ops, constants=constants)
-
-
-def known_barriers(
-    model: Model, names: Sequence[str], *, function: str | None = None
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Those of these names that are in the graph, each once, and those that are not.
-
-    A list of barriers serves for models that differ a little: what a model does not have cannot be reached.
-    """
-    body = _body(model, function)
-    there = dict.fromkeys(name for name in names if name in body or name in body.args)
-    return tuple(there), tuple(dict.fromkeys(name for name in names if name not in there))
+    opened = open_model(model, options)
+    body = _body(opened, function)
+    known = [name for name in dict.fromkeys(barriers) if name in body or name in body.args]
+    pattern = extract_nodes(body, seeds, known, barrier_ops, constants=constants)
+    lacking = dict.fromkeys(name for name in barriers if name not in known)
+    notes = tuple(f"barrier {name} is not in the graph, so nothing stops there" for name in lacking)
+    found = Extracted(pattern.seed_nodes, pattern.internal_nodes, pattern.inputs, opened, notes, log=log)
+    return found if out is None else found.save(out, force=force)
 
 
 def _body(model: Model, function: str | None) -> Body:
+    if not model.has_graph:
+        raise model.no_graph()
     if function is None:
         return model.graph
     found = model.graph.library.get(function)
@@ -71,31 +146,27 @@ def _body(model: Model, function: str | None) -> Body:
     return found
 
 
-def save_pattern(pattern: Pattern, path: str | os.PathLike[str], *, model: Model | None = None) -> None:
+def save_pattern(pattern: Pattern, path: FilePath) -> None:
     """Writes a pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
 
     Args:
         pattern: The pattern.
-        path: Where; a file that is there is replaced.
-        model: The model that it was extracted from, none of whose files is replaced.
+        path: Where; a file that is there is replaced, but none that the pattern still lies in.
 
     Raises:
-        OutputError: It cannot be written there, or the pattern still lies in that file.
+        OutputError: It cannot be written there.
     """
     from tfsmith.formats.recipe.protobuf import write_pattern
 
-    target = _path(path)
+    target = as_path(path)
     with explained(target):
-        if model is not None:
-            _refuse_own_files(model, target)
         refuse_sources(pattern.nodes, target)
         write_pattern(target, pattern)
 
 
 def refuse_sources(nodes: Iterable[Node], target: Path) -> None:
-    """Nodes may still lie in the file that they were read from."""
-    spans = [span for node in nodes if (span := node.base) is not None]
-    for name in {span.name for span in spans}:
+    """Refuses to write to the file that nodes were read from, in which they still lie."""
+    for name in {span.name for node in nodes if (span := node.base) is not None}:
         if target.exists() and Path(name).exists() and target.samefile(name):
             raise OutputError("the output is also the input", path=target, remedy="choose another name")
 
@@ -104,17 +175,4 @@ def load_pattern(path: str | os.PathLike[str]) -> Pattern:
     """Reads a pattern file, binary or text."""
     from tfsmith.formats.recipe.protobuf import read_pattern
 
-    return read_pattern(_path(path))
-
-
-def select_meta_graph(model: Model, index: int) -> Model:
-    """The same model, seen through its meta graph number `index`, counted from 0.
-
-    Raises:
-        NotFoundInModelError: It has no such number.
-    """
-    if not 0 <= index < len(model.meta_graphs):
-        count = len(model.meta_graphs)
-        there = f"it has {count}, counted from 0" if count else "it has none"
-        raise NotFoundInModelError(f"there is no meta graph {index}", path=model.path, remedy=there)
-    return records.replace(model, selected=index)
+    return read_pattern(as_path(path))
