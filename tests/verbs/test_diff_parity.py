@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tfsmith
-from tfsmith.api import ModelDiff
+from tfsmith.verbs.diff import ModelDiff
 
 pytestmark = pytest.mark.tensorflow
 

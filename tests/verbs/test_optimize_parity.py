@@ -18,12 +18,12 @@ from tfsmith.api.fusing import BERT, bert_nodes, change_bert_nodes, fuse_encoder
 from tfsmith.cli.main import main
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import OpDatabase
-from tfsmith.patterns.replace import Replaced
 from tfsmith.records import replace
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import TestModel, bert_classifier
 from tfsmith.testing.variables import Kind
 from tfsmith.testing.write import write_frozen, write_saved_model
+from tfsmith.verbs.replace import Replaced
 
 pytestmark = pytest.mark.tensorflow
 

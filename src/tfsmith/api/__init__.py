@@ -28,20 +28,6 @@ if TYPE_CHECKING:
     from tfsmith.api.feeding import find_input as find_input
     from tfsmith.api.feeding import make_input as make_input
     from tfsmith.api.feeding import unknown_input as unknown_input
-    from tfsmith.api.files import Format as Format
-    from tfsmith.api.files import graph_text as graph_text
-    from tfsmith.api.files import load as load
-    from tfsmith.api.files import load_with as load_with
-    from tfsmith.api.files import refuse_taken as refuse_taken
-    from tfsmith.api.files import save as save
-    from tfsmith.api.files import verify_checksums as verify_checksums
-    from tfsmith.api.files import with_saver as with_saver
-    from tfsmith.api.freezing import freeze as freeze
-    from tfsmith.api.freezing import freeze_report as freeze_report
-    from tfsmith.api.freezing import save_frozen as save_frozen
-    from tfsmith.api.look import likely_inputs as likely_inputs
-    from tfsmith.api.look import likely_outputs as likely_outputs
-    from tfsmith.api.look import show_facts as show_facts
     from tfsmith.api.optimizing import Optimized as Optimized
     from tfsmith.api.optimizing import Speed as Speed
     from tfsmith.api.optimizing import optimize as optimize
@@ -65,14 +51,6 @@ if TYPE_CHECKING:
     from tfsmith.engines.protocol import LackError as LackError
     from tfsmith.engines.protocol import Port as Port
     from tfsmith.ir.model import Model as Model
-    from tfsmith.ir.recipe import Match as Match
-    from tfsmith.ir.recipe import Miss as Miss
-    from tfsmith.ir.recipe import Pattern as Pattern
-    from tfsmith.ir.recipe import Recipe as Recipe
-    from tfsmith.ir.weights import Weights as Weights
-    from tfsmith.passes.check_target import Checked as Checked
-    from tfsmith.passes.check_target import Obstacle as Obstacle
-    from tfsmith.passes.configure import Configured as Configured
     from tfsmith.passes.convert import Converted as Converted
     from tfsmith.passes.convert import ConvertOptions as ConvertOptions
     from tfsmith.passes.convert import SignatureEdits as SignatureEdits
@@ -83,79 +61,30 @@ if TYPE_CHECKING:
     from tfsmith.passes.interface import Candidate as Candidate
     from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
-    from tfsmith.patterns.draft import Drafted as Drafted
-    from tfsmith.patterns.draft import DraftedInput as DraftedInput
-    from tfsmith.patterns.replace import Replaced as Replaced
-    from tfsmith.verbs.check import check as check
-    from tfsmith.verbs.check import targets as targets
-    from tfsmith.verbs.configure import configure as configure
-    from tfsmith.verbs.configure import save_in_place as save_in_place
-    from tfsmith.verbs.diff import SECTIONS as SECTIONS
-    from tfsmith.verbs.diff import ModelDiff as ModelDiff
-    from tfsmith.verbs.diff import diff as diff
-    from tfsmith.verbs.extract import extract as extract
-    from tfsmith.verbs.extract import known_barriers as known_barriers
-    from tfsmith.verbs.extract import load_pattern as load_pattern
-    from tfsmith.verbs.extract import save_pattern as save_pattern
-    from tfsmith.verbs.extract import select_meta_graph as select_meta_graph
-    from tfsmith.verbs.recipe import draft_recipe as draft_recipe
-    from tfsmith.verbs.recipe import draft_text as draft_text
-    from tfsmith.verbs.recipe import draw_recipe as draw_recipe
-    from tfsmith.verbs.recipe import list_recipes as list_recipes
-    from tfsmith.verbs.recipe import load_node as load_node
-    from tfsmith.verbs.recipe import load_recipe as load_recipe
-    from tfsmith.verbs.recipe import make_recipe as make_recipe
-    from tfsmith.verbs.recipe import save_draft as save_draft
-    from tfsmith.verbs.recipe import save_recipe as save_recipe
-    from tfsmith.verbs.replace import replace as replace
-    from tfsmith.verbs.replace import save_replaced as save_replaced
-    from tfsmith.verbs.weights import compare_weights as compare_weights
-    from tfsmith.verbs.weights import load_bert as load_bert
-    from tfsmith.verbs.weights import load_weights as load_weights
-    from tfsmith.verbs.weights import map_weights as map_weights
-    from tfsmith.verbs.weights import save_weights as save_weights
+    from tfsmith.verbs.files import Format as Format
+    from tfsmith.verbs.files import graph_text as graph_text
+    from tfsmith.verbs.files import load as load
+    from tfsmith.verbs.files import load_with as load_with
+    from tfsmith.verbs.files import refuse_taken as refuse_taken
+    from tfsmith.verbs.files import save as save
+    from tfsmith.verbs.files import select_meta_graph as select_meta_graph
+    from tfsmith.verbs.files import verify_checksums as verify_checksums
+    from tfsmith.verbs.files import with_saver as with_saver
+    from tfsmith.verbs.show import likely_inputs as likely_inputs
+    from tfsmith.verbs.show import likely_outputs as likely_outputs
+    from tfsmith.verbs.show import show_facts as show_facts
     from tfsmith.view.summary import Summary as Summary
     from tfsmith.view.summary import signature_facts as signature_facts
     from tfsmith.view.summary import summarize as summarize
-    from tfsmith.weights.compare import Comparison as Comparison
-    from tfsmith.weights.mapping import Mapped as Mapped
-    from tfsmith.weights.maps import WeightMap as WeightMap
-    from tfsmith.weights.maps import builtin_maps as builtin_maps
-    from tfsmith.weights.table import ScopeRow as ScopeRow
-    from tfsmith.weights.table import Stats as Stats
-    from tfsmith.weights.table import WeightRow as WeightRow
-    from tfsmith.weights.table import require_finite as require_finite
-    from tfsmith.weights.table import scope_rows as scope_rows
-    from tfsmith.weights.table import weight_rows as weight_rows
 
 __all__ = [
     "load",
     "save",
-    "freeze",
-    "freeze_report",
-    "save_frozen",
     "with_saver",
     "export",
     "thaw",
     "thaw_report",
     "convert",
-    "diff",
-    "check",
-    "targets",
-    "extract",
-    "save_pattern",
-    "load_pattern",
-    "load_node",
-    "make_recipe",
-    "load_recipe",
-    "save_recipe",
-    "known_barriers",
-    "list_recipes",
-    "Drafted",
-    "DraftedInput",
-    "draft_recipe",
-    "draft_text",
-    "save_draft",
     "verify",
     "Verified",
     "OutputCheck",
@@ -163,25 +92,11 @@ __all__ = [
     "place_if",
     "Tolerance",
     "tolerance_for",
-    "draw_recipe",
-    "replace",
-    "save_replaced",
-    "configure",
     "optimize",
     "Optimized",
     "Speed",
     "Accuracy",
-    "save_in_place",
     "select_meta_graph",
-    "load_weights",
-    "save_weights",
-    "compare_weights",
-    "map_weights",
-    "load_bert",
-    "builtin_maps",
-    "require_finite",
-    "weight_rows",
-    "scope_rows",
     "summarize",
     "show_facts",
     "signature_facts",
@@ -190,7 +105,6 @@ __all__ = [
     "likely_inputs",
     "likely_outputs",
     "verify_checksums",
-    "SECTIONS",
     "run",
     "compile",
     "interface",
@@ -211,12 +125,8 @@ __all__ = [
     "mixed_output",
     "ENGINES",
     "Candidate",
-    "Checked",
-    "Comparison",
-    "Configured",
     "ConvertOptions",
     "Converted",
-    "ModelDiff",
     "Format",
     "ExportOptions",
     "Exported",
@@ -225,44 +135,19 @@ __all__ = [
     "Lack",
     "LackError",
     "Made",
-    "Mapped",
-    "Match",
-    "Miss",
     "Model",
-    "Obstacle",
-    "Pattern",
     "Port",
-    "Recipe",
-    "Replaced",
     "Runner",
-    "ScopeRow",
     "SignatureEdits",
-    "Stats",
     "Summary",
     "ThawOptions",
     "Thawed",
-    "WeightMap",
-    "WeightRow",
-    "Weights",
 ]
 
 _HOMES = MappingProxyType(
     {
-        "tfsmith.verbs.check": (
-            "check",
-            "targets",
-        ),
-        "tfsmith.verbs.diff": (
-            "SECTIONS",
-            "ModelDiff",
-            "diff",
-        ),
         "tfsmith.api.converting": ("convert",),
-        "tfsmith.api.exporting": (
-            "export",
-            "thaw",
-            "thaw_report",
-        ),
+        "tfsmith.api.exporting": ("export", "thaw", "thaw_report"),
         "tfsmith.api.answers": ("batch_rows", "chunk_rows", "mixed_output", "run_in_chunks", "save_answers"),
         "tfsmith.api.feeding": (
             "Made",
@@ -284,99 +169,30 @@ _HOMES = MappingProxyType(
             "run",
         ),
         "tfsmith.engines.protocol": ("ENGINES", "Lack", "LackError", "Port"),
-        "tfsmith.api.files": (
+        "tfsmith.verbs.files": (
             "Format",
             "graph_text",
             "load",
             "load_with",
             "refuse_taken",
             "save",
+            "select_meta_graph",
             "verify_checksums",
             "with_saver",
         ),
-        "tfsmith.api.freezing": (
-            "freeze",
-            "freeze_report",
-            "save_frozen",
-        ),
-        "tfsmith.api.look": (
-            "likely_inputs",
-            "likely_outputs",
-            "show_facts",
-        ),
-        "tfsmith.patterns.draft": ("Drafted", "DraftedInput"),
-        "tfsmith.verbs.configure": ("configure", "save_in_place"),
-        "tfsmith.verbs.extract": ("extract", "known_barriers", "load_pattern", "save_pattern", "select_meta_graph"),
-        "tfsmith.verbs.recipe": (
-            "draft_recipe",
-            "draft_text",
-            "draw_recipe",
-            "list_recipes",
-            "load_node",
-            "load_recipe",
-            "make_recipe",
-            "save_draft",
-            "save_recipe",
-        ),
-        "tfsmith.verbs.replace": ("replace", "save_replaced"),
+        "tfsmith.verbs.show": ("likely_inputs", "likely_outputs", "show_facts"),
         "tfsmith.api.calibrating": ("Accuracy",),
         "tfsmith.api.optimizing": ("Optimized", "Speed", "optimize"),
         "tfsmith.api.placing": ("place_if",),
         "tfsmith.api.tolerance": ("Tolerance", "tolerance_for"),
         "tfsmith.api.verifying": ("OutputCheck", "Verified", "join_verified", "verify"),
-        "tfsmith.verbs.weights": (
-            "compare_weights",
-            "load_bert",
-            "load_weights",
-            "map_weights",
-            "save_weights",
-        ),
         "tfsmith.ir.model": ("Model",),
-        "tfsmith.ir.recipe": ("Match", "Miss", "Pattern", "Recipe"),
-        "tfsmith.ir.weights": ("Weights",),
-        "tfsmith.passes.configure": ("Configured",),
-        "tfsmith.passes.check_target": (
-            "Checked",
-            "Obstacle",
-        ),
-        "tfsmith.passes.convert": (
-            "ConvertOptions",
-            "Converted",
-            "SignatureEdits",
-        ),
+        "tfsmith.passes.convert": ("ConvertOptions", "Converted", "SignatureEdits"),
         "tfsmith.passes.interface": ("Candidate",),
-        "tfsmith.passes.export": (
-            "ExportOptions",
-            "Exported",
-        ),
-        "tfsmith.passes.freeze": (
-            "FreezeOptions",
-            "Frozen",
-        ),
-        "tfsmith.passes.thaw": (
-            "ThawOptions",
-            "Thawed",
-        ),
-        "tfsmith.patterns.replace": ("Replaced",),
-        "tfsmith.view.summary": (
-            "Summary",
-            "signature_facts",
-            "summarize",
-        ),
-        "tfsmith.weights.compare": ("Comparison",),
-        "tfsmith.weights.maps": (
-            "WeightMap",
-            "builtin_maps",
-        ),
-        "tfsmith.weights.mapping": ("Mapped",),
-        "tfsmith.weights.table": (
-            "ScopeRow",
-            "Stats",
-            "WeightRow",
-            "require_finite",
-            "scope_rows",
-            "weight_rows",
-        ),
+        "tfsmith.passes.export": ("ExportOptions", "Exported"),
+        "tfsmith.passes.freeze": ("FreezeOptions", "Frozen"),
+        "tfsmith.passes.thaw": ("ThawOptions", "Thawed"),
+        "tfsmith.view.summary": ("Summary", "signature_facts", "summarize"),
     }
 )
 

@@ -13,8 +13,8 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.recipe import Match
-from tfsmith.patterns.replace import Replaced
 from tfsmith.records import replace
+from tfsmith.verbs.replace import Replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 
 __all__ = ["BERT", "Change", "bert_nodes", "change_bert_nodes", "fuse_encoder", "mask_adder"]

@@ -12,7 +12,6 @@ from typing import Any
 from tfsmith import bert_op
 from tfsmith.api.calibrating import Accuracy, Ranges, compare_answers, find_ranges, quantized
 from tfsmith.api.feeding import bind_feeds
-from tfsmith.api.files import _path, load
 from tfsmith.api.fusing import bert_nodes, change_bert_nodes, fuse_encoder
 from tfsmith.api.placing import place_if
 from tfsmith.api.program import ModelProgram
@@ -25,9 +24,9 @@ from tfsmith.errors import UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
-from tfsmith.patterns.replace import Replaced
 from tfsmith.records import record, replace
-from tfsmith.verbs.replace import save_replaced
+from tfsmith.verbs.files import _path, load
+from tfsmith.verbs.replace import Replaced, save_replaced
 
 __all__ = ["Optimized", "Speed", "optimize"]
 

@@ -8,8 +8,6 @@ from functools import cached_property
 from pathlib import Path
 
 from tfsmith import records
-from tfsmith.api.files import save
-from tfsmith.api.freezing import save_frozen
 from tfsmith.engines.protocol import FlatGraph, Port, Stored, cut_graph
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
@@ -29,6 +27,8 @@ from tfsmith.passes.interface import (
     output_shape,
     output_type,
 )
+from tfsmith.verbs import freeze
+from tfsmith.verbs.files import save
 
 __all__ = ["ModelProgram", "make_program"]
 
@@ -265,5 +265,7 @@ class ModelProgram:
 
     def _large(self, frozen: Frozen, folder: Path) -> Stored:
         """A model over 2 GiB, which only a SavedModel with its variables can hold."""
-        save_frozen(self.model, frozen, folder, format="saved_model")
+        options = self._options(keep_init=True)
+        found = freeze.Frozen(frozen.model, self.model, frozen.converted, frozen.outputs, frozen.notes, options)
+        found.save(folder, as_="saved_model")
         return Stored("saved_model", folder, *self._named(), tags=self.model.meta.tags or ("serve",))

@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.feeding import bind_feeds, find_input
-from tfsmith.api.files import load
 from tfsmith.api.program import ModelProgram, make_program
 from tfsmith.engines.protocol import ENGINES, Compiled, Lack, LackError, Options, Port, engine_named
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
+from tfsmith.verbs.files import load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.bisecting import Parted, Twins, first_difference
-from tfsmith.api.files import load
 from tfsmith.api.pairing import Pair, Sampler, pair_inputs, pair_outputs
 from tfsmith.api.program import ModelProgram, make_program
 from tfsmith.api.running import AUTO, compile, has_tensor, not_a_number
@@ -16,6 +15,7 @@ from tfsmith.engines.protocol import Port
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.model import Model
 from tfsmith.records import record, replace
+from tfsmith.verbs.files import load
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

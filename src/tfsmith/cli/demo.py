@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
-from tfsmith import api
+from tfsmith import api, records
 from tfsmith.cli.common import DONE, NO, emit, human_bytes
 from tfsmith.cli.render import print_sections
-from tfsmith.cli.show_text import sections
 from tfsmith.errors import EngineError, OutputError
 from tfsmith.ir.tensor import Tensor
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
+from tfsmith.verbs.freeze import freeze
+from tfsmith.verbs.show import show
 
 __all__ = ["add_arguments", "work"]
 
@@ -49,9 +50,8 @@ def _tell(folder: Path, size: str) -> int:
 
     with _step("2. tfsmith show saved_model"):
         model = api.load(folder / "saved_model")
-        facts = api.show_facts(model)
-        facts["path"] = "saved_model"
-        print_sections(sections(facts, summary=True))
+        shown = show(model)
+        print_sections(records.replace(shown, facts={**shown.facts, "path": "saved_model"}).report())
 
     with _step("3. The checkpoint is opened again: every value is as it was made, every checksum fits"):
         trained = api.load(prefix)
@@ -67,8 +67,7 @@ def _tell(folder: Path, size: str) -> int:
         emit(f"  {len(differ)} files differ\n")
 
     with _step("5. tfsmith freeze training -o frozen.pb --outputs loss/output"):
-        frozen = api.freeze_report(trained, api.FreezeOptions(outputs=("loss/output",)))
-        api.save(frozen.model, folder / "frozen.pb")
+        frozen = freeze(trained, ["loss/output"], out=folder / "frozen.pb")
         emit(f"  Converted {len(frozen.converted)} variables to const ops.\n")
         graph = api.load(folder / "frozen.pb")
         now = human_bytes((folder / "frozen.pb").stat().st_size)

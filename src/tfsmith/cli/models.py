@@ -8,7 +8,7 @@ from tfsmith import api
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
 
-__all__ = ["add_match_arguments", "add_model_arguments", "load_recipe", "open_model"]
+__all__ = ["add_model_arguments", "open_model"]
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,33 +33,3 @@ def open_model(arguments: argparse.Namespace, *, checkpoint: str | None = None) 
     if not model.has_graph:
         raise model.no_graph()
     return model if arguments.meta_graph is None else api.select_meta_graph(model, arguments.meta_graph)
-
-
-def add_match_arguments(parser: argparse.ArgumentParser) -> None:
-    """What must be equal, for recipes that do not say it themselves."""
-    parser.add_argument(
-        "--attrs",
-        choices=("declared", "types", "none"),
-        default="declared",
-        help="of a recipe made of a pattern: which attributes must be equal (all that the ops declare, by default)",
-    )
-    parser.add_argument(
-        "--ignore-attr", metavar="NAME", action="append", default=[], help="this attribute need not be equal"
-    )
-    parser.add_argument(
-        "--match-attr", metavar="NAME", action="append", default=[], help="this one must, such as _output_shapes"
-    )
-    parser.add_argument(
-        "--no-values", action="store_true", help="small constants inside the pattern may have other values"
-    )
-
-
-def load_recipe(arguments: argparse.Namespace) -> api.Recipe:
-    """The recipe that the arguments name."""
-    return api.load_recipe(
-        arguments.recipe,
-        attrs=arguments.attrs,
-        ignore=arguments.ignore_attr,
-        also=arguments.match_attr,
-        values=not arguments.no_values,
-    )

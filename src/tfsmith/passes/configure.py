@@ -56,8 +56,8 @@ class ConfiguredNodes:
 
     model: Model
     changed: tuple[NodeSetting, ...]
-    unchanged: tuple[NodeSetting, ...] = ()
-    nearest: tuple[str, ...] = ()
+    unchanged: tuple[NodeSetting, ...]
+    nearest: tuple[str, ...]
 
 
 def configure(

@@ -38,7 +38,17 @@ from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import record
 from tfsmith.records import replace as changed
 
-__all__ = ["Edit", "ReplaceOptions", "Replacement", "Skipped", "find", "meeting", "nearest_miss", "replace", "replace_matches"]
+__all__ = [
+    "Edit",
+    "ReplaceOptions",
+    "Replacement",
+    "Skipped",
+    "find",
+    "meeting",
+    "nearest_miss",
+    "replace",
+    "replace_matches",
+]
 
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
@@ -374,12 +384,15 @@ def find(model: Model, recipe: Recipe, *, functions: bool = True) -> list[Found]
 def meeting(model: Model, matches: Iterable[Match]) -> list[Match]:
     """Those of the matches that meet what their recipe requires; what is not known is not met."""
     known = Knowledge(model.graph, model.meta.objects)
-    bodies: dict[str | None, Body] = {None: model.graph, **model.graph.library}
     found: list[Match] = []
     for match in matches:
         with suppress(UnsupportedError):
-            found += [match] if unmet(match, bodies[match.body], known) is None else []
+            found += [match] if unmet(match, _body(model.graph, match.body), known) is None else []
     return found
+
+
+def _body(graph: Graph, name: str | None) -> Body:
+    return graph if name is None else graph.library[name]
 
 
 def nearest_miss(searched: Iterable[Found]) -> Miss | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.verbs.prove import Verified
-    from tfsmith.verbs.shared import Globs, Kind, Many, ModelOrPath, Out, Pairs, LoadsAndWrites
+    from tfsmith.verbs.shared import Globs, Kind, LoadsAndWrites, Many, ModelOrPath, Out, Pairs
 
 __all__ = ["FLAGS", "Configured", "configure", "save_in_place"]
 

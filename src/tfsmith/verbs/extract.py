@@ -16,14 +16,14 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.records import field, record, replace
 from tfsmith.storage.sink import explained
-from tfsmith.verbs.files import as_path, refuse_taken
+from tfsmith.verbs.files import _path, refuse_taken
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import FilePath, Loads, Many, ModelOrPath, Out
+    from tfsmith.verbs.shared import FilePath, Loads, ModelOrPath, Out, Words
 
 __all__ = ["Extracted", "extract", "load_pattern", "refuse_sources", "save_pattern"]
 
@@ -32,8 +32,9 @@ FLAGS = MappingProxyType(
         "seeds": ("-s", "--seed-nodes"),
         "barriers": ("-b", "--barrier-nodes"),
         "barrier_ops": ("-B", "--barrier-ops"),
-        "function": ("-f", "--function"),
-        "log": ("-l", "--log"),
+        "function": ("-f",),
+        "log": ("-l",),
+        "out": ("--output",),
     }
 )
 
@@ -90,9 +91,9 @@ class Extracted(Pattern, Result):
 
 def extract(
     model: ModelOrPath,
-    seeds: Many,
-    barriers: Many = (),
-    barrier_ops: Many = (),
+    seeds: Words,
+    barriers: Words = (),
+    barrier_ops: Words = (),
     *,
     function: str | None = None,
     constants: bool = False,
@@ -158,7 +159,7 @@ def save_pattern(pattern: Pattern, path: FilePath) -> None:
     """
     from tfsmith.formats.recipe.protobuf import write_pattern
 
-    target = as_path(path)
+    target = _path(path)
     with explained(target):
         refuse_sources(pattern.nodes, target)
         write_pattern(target, pattern)
@@ -175,4 +176,4 @@ def load_pattern(path: str | os.PathLike[str]) -> Pattern:
     """Reads a pattern file, binary or text."""
     from tfsmith.formats.recipe.protobuf import read_pattern
 
-    return read_pattern(as_path(path))
+    return read_pattern(_path(path))

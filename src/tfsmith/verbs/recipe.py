@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
@@ -11,14 +12,16 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Match, Pattern, Recipe, Variant
-from tfsmith.records import field, record, replace
+from tfsmith.records import record, replace
 from tfsmith.storage.sink import explained, write_atomically
-from tfsmith.verbs.files import as_path, refuse_taken
+from tfsmith.verbs.files import _path, refuse_taken
 from tfsmith.verbs.shared import MATCHING, Result, open_model
-from tfsmith.view.text import Section, plural
+from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeAlias, Unpack
+    from typing import TypeAlias
+
+    from typing_extensions import Unpack
 
     from tfsmith.patterns.draft import RepeatedBlock
     from tfsmith.verbs.replace import Replaced
@@ -45,6 +48,7 @@ __all__ = [
 PatternOrPath: TypeAlias = "Pattern | FilePath"
 NodeOrPath: TypeAlias = "Node | FilePath"
 RecipeOrPath: TypeAlias = "Recipe | FilePath"
+FLAGS = MappingProxyType({"out": ("--output",), "seeds": ("-s",), "barriers": ("-b",)})
 _FOLDER = Path(__file__).parents[1] / "patterns/recipes"
 
 
@@ -106,25 +110,25 @@ def load_recipe(source: FilePath, **matching: Unpack[Matching]) -> Recipe:
         WrongFileError: The file is something else.
         UsageError: There is no such recipe, or it is not sound.
     """
-    path = as_path(source)
+    path = _path(source)
     if isinstance(source, str) and not path.exists() and not path.suffix and path.name == source:
         path = builtin_recipe(source)
-    from tfsmith.formats.recipe import toml
+    if path.suffix != ".toml":
+        from tfsmith.formats.recipe import protobuf  # seldom needed
+        from tfsmith.patterns.extract import recipe_from_pattern
 
-    if path.suffix == ".toml" or toml.is_toml(path):
-        return toml.read_recipe_toml(path)
-    from tfsmith.formats.recipe import protobuf
-    from tfsmith.patterns.extract import recipe_from_pattern
+        if not protobuf.is_toml(path):
+            return replace(recipe_from_pattern(*protobuf.read_recipe(path), **matching), name=path.stem)
+    from tfsmith.formats.recipe.toml import read_recipe_toml
 
-    made = recipe_from_pattern(*protobuf.read_recipe(path), **matching)
-    return replace(made, name=path.stem)
+    return read_recipe_toml(path)
 
 
 def read_recipe(recipe: RecipeOrPath, options: Mapping[str, Any]) -> Recipe:
     """The recipe that a verb was given: read if it is a path, with the options of the verb that say how it matches."""
     if isinstance(recipe, Recipe):
         return recipe
-    return load_recipe(recipe, **{key: options[key] for key in MATCHING if key in options})  # type: ignore[typeddict-item]
+    return load_recipe(recipe, **{key: options[key] for key in MATCHING if key in options})
 
 
 def save_recipe(recipe: Recipe, path: FilePath) -> None:
@@ -133,7 +137,7 @@ def save_recipe(recipe: Recipe, path: FilePath) -> None:
     Raises:
         UsageError: That format holds one pattern and one node, and this recipe was not made of these.
     """
-    target = as_path(path)
+    target = _path(path)
     if target.suffix == ".toml":
         from tfsmith.formats.recipe.toml import recipe_toml
 
@@ -223,7 +227,7 @@ def load_node(path: FilePath) -> Node:
     """Reads a single NodeDef from a file, binary or text."""
     from tfsmith.formats.recipe.protobuf import read_node
 
-    return read_node(as_path(path))
+    return read_node(_path(path))
 
 
 def check_recipe(
@@ -375,7 +379,7 @@ def draft_recipe(
 
 
 def _toml_path(path: FilePath) -> Path:
-    target = as_path(path)
+    target = _path(path)
     if target.suffix != ".toml":
         raise UsageError("a drafted recipe is written as TOML", path=target, remedy="give it a name that ends in .toml")
     return target
@@ -417,7 +421,7 @@ class RecipeDrawing(Result):
 
 def draw_recipe(
     recipe: RecipeOrPath,
-    out: Out,
+    out: FilePath,
     *,
     model: ModelOrPath | None = None,
     variant: str | None = None,
@@ -444,7 +448,7 @@ def draw_recipe(
     from tfsmith.view.recipe_drawing import draw_recipe as svg
     from tfsmith.view.recipe_drawing import recipe_page
 
-    target = as_path(out)
+    target = _path(out)
     if target.suffix not in (".svg", ".html"):
         raise OutputError("a drawing is an .svg or an .html", path=target, remedy="choose one of these endings")
     found = read_recipe(recipe, options)

@@ -18,7 +18,7 @@ from tfsmith.patterns.replace import replace as replace_matches
 from tfsmith.records import field, record
 from tfsmith.records import replace as changed
 from tfsmith.storage.sink import explained
-from tfsmith.verbs.files import as_path, refuse_own_files
+from tfsmith.verbs.files import _path, _refuse_own_files
 from tfsmith.verbs.recipe import read_recipe
 from tfsmith.verbs.shared import ModelResult, Result, open_model
 from tfsmith.view.text import plural
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FLAGS", "Matches", "Replaced", "find", "replace", "save_replaced"]
 
-FLAGS = MappingProxyType({"recipe": ("-r", "--recipe"), "out": ("--output",)})
+FLAGS = MappingProxyType({"recipe": ("-r",), "out": ("--output",)})
 _SHOWN = 100
 """So many matches or nodes are listed."""
 _QUOTED = re.compile(r"'[^']*'")
@@ -75,7 +75,9 @@ class Matches(Result, Sequence[Match]):
         return {"matches": [_match_facts(match) for match in self.matches]}
 
 
-def find(model: ModelOrPath, recipe: RecipeOrPath, *, functions: bool = True, **options: Unpack[MatchingLoads]) -> Matches:
+def find(
+    model: ModelOrPath, recipe: RecipeOrPath, *, functions: bool = True, **options: Unpack[MatchingLoads]
+) -> Matches:
     """Finds all that fits a recipe, in the graph and in every function, and changes nothing. Reads no weights.
 
     Args:
@@ -327,7 +329,7 @@ def save_replaced(
     """
     from tfsmith.formats.saver import Target, refuse_other_files, write_main_file, write_target
 
-    target = as_path(path)
+    target = _path(path)
     is_graph = target.suffix in (".pb", ".pbtxt")
     text = target.suffix == ".pbtxt"
     with explained(target):
@@ -337,7 +339,7 @@ def save_replaced(
             refuse_other_files(before, target)
             write_main_file(after, target)
             return ()
-        refuse_own_files(before, target)
+        _refuse_own_files(before, target)
         if after.kind == "metagraph" and not is_graph:
             wanted = target if target.suffix == ".meta" else target.with_name(f"{target.name}.meta")
             chosen = Target(wanted, "metagraph", prefix=wanted.with_suffix("") if after.variables else None)
