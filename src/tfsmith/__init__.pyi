@@ -4,11 +4,8 @@ from tfsmith import bert_op as bert_op
 from tfsmith._version import __version__ as __version__
 from tfsmith.api import Runner as Runner
 from tfsmith.api import compile as compile
-from tfsmith.api import convert as convert
-from tfsmith.api import export as export
 from tfsmith.api import optimize as optimize
 from tfsmith.api import run as run
-from tfsmith.api import thaw as thaw
 from tfsmith.api import verify as verify
 from tfsmith.errors import TfsmithError as TfsmithError
 from tfsmith.ir.function import Function as Function
@@ -22,7 +19,9 @@ from tfsmith.ir.tensor import Tensor as Tensor
 from tfsmith.verbs.check import check as check
 from tfsmith.verbs.check import list_targets as list_targets
 from tfsmith.verbs.configure import configure as configure
+from tfsmith.verbs.convert import convert as convert
 from tfsmith.verbs.diff import diff as diff
+from tfsmith.verbs.export import export as export
 from tfsmith.verbs.extract import extract as extract
 from tfsmith.verbs.extract import load_pattern as load_pattern
 from tfsmith.verbs.extract import save_pattern as save_pattern
@@ -45,6 +44,7 @@ from tfsmith.verbs.shared import Result as Result
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs
 from tfsmith.verbs.show import show as show
+from tfsmith.verbs.thaw import thaw as thaw
 from tfsmith.verbs.weights import compare_weights as compare_weights
 from tfsmith.verbs.weights import load_bert as load_bert
 from tfsmith.verbs.weights import load_weights as load_weights

@@ -259,7 +259,7 @@ def test_tables_that_nothing_fills(tmp_path: Path) -> None:
     from tests.support import freeze_models
 
     made = make_tf1(tmp_path / "model", lambda tf: freeze_models.vocabulary(tf, tmp_path / "words.txt"))
-    tfsmith.save(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs), tmp_path / "frozen.pb")
+    tfsmith.save(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs).model, tmp_path / "frozen.pb")
     with pytest.raises(EngineError, match=r"Table not initialized.*a plain graph has lost what fills its tables"):
         tfsmith.run(tmp_path / "frozen.pb", made.feeds)
     for path, checkpoint in ((made.folder / "graph.pb", made.prefix), (made.saved_model, None)):

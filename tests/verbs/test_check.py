@@ -149,7 +149,7 @@ def test_bert_with_an_open_batch_is_told(tmp_path: Path) -> None:
     assert [(one.kind, one.subject) for one in found] == [("op", "Fill"), ("shape", "")]
     assert "--batch-size 1" in found[1].remedy
     loaded = tfsmith.load(write_checkpoint_files(made, tmp_path))
-    fixed = tfsmith.freeze(loaded, outputs=made.output_nodes, batch_size=1)
+    fixed = tfsmith.freeze(loaded, outputs=made.output_nodes, batch_size=1).model
     assert "shape" not in [one.kind for one in tfsmith.check(fixed, "migraphx").obstacles]
 
 
@@ -291,10 +291,12 @@ def test_command_list(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-@pytest.mark.parametrize("arguments", [[], ["g.pb"], ["--for", "migraphx"]])
-def test_command_wants_both(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "lacking"), [([], "MODEL, --for"), (["g.pb"], "--for"), (["--for", "migraphx"], "MODEL")]
+)
+def test_command_wants_both(arguments: list[str], lacking: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 2
-    assert "a model and a target are wanted" in capsys.readouterr().err
+    assert f"the following arguments are required: {lacking}; " in capsys.readouterr().err
 
 
 def test_a_recipe_is_the_remedy_where_it_removes_the_obstacle() -> None:

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from tfsmith.api.answers import run_in_chunks as run_in_chunks
     from tfsmith.api.answers import save_answers as save_answers
     from tfsmith.api.calibrating import Accuracy as Accuracy
-    from tfsmith.api.converting import convert as convert
-    from tfsmith.api.exporting import export as export
-    from tfsmith.api.exporting import thaw as thaw
-    from tfsmith.api.exporting import thaw_report as thaw_report
     from tfsmith.api.feeding import Made as Made
     from tfsmith.api.feeding import as_fed as as_fed
     from tfsmith.api.feeding import bind_feeds as bind_feeds
@@ -51,15 +47,11 @@ if TYPE_CHECKING:
     from tfsmith.engines.protocol import LackError as LackError
     from tfsmith.engines.protocol import Port as Port
     from tfsmith.ir.model import Model as Model
-    from tfsmith.passes.convert import Converted as Converted
     from tfsmith.passes.convert import ConvertOptions as ConvertOptions
     from tfsmith.passes.convert import SignatureEdits as SignatureEdits
-    from tfsmith.passes.export import Exported as Exported
     from tfsmith.passes.export import ExportOptions as ExportOptions
     from tfsmith.passes.freeze import FreezeOptions as FreezeOptions
-    from tfsmith.passes.freeze import Frozen as Frozen
     from tfsmith.passes.interface import Candidate as Candidate
-    from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
     from tfsmith.verbs.files import Format as Format
     from tfsmith.verbs.files import graph_text as graph_text
@@ -81,10 +73,6 @@ __all__ = [
     "load",
     "save",
     "with_saver",
-    "export",
-    "thaw",
-    "thaw_report",
-    "convert",
     "verify",
     "Verified",
     "OutputCheck",
@@ -126,12 +114,9 @@ __all__ = [
     "ENGINES",
     "Candidate",
     "ConvertOptions",
-    "Converted",
     "Format",
     "ExportOptions",
-    "Exported",
     "FreezeOptions",
-    "Frozen",
     "Lack",
     "LackError",
     "Made",
@@ -141,13 +126,10 @@ __all__ = [
     "SignatureEdits",
     "Summary",
     "ThawOptions",
-    "Thawed",
 ]
 
 _HOMES = MappingProxyType(
     {
-        "tfsmith.api.converting": ("convert",),
-        "tfsmith.api.exporting": ("export", "thaw", "thaw_report"),
         "tfsmith.api.answers": ("batch_rows", "chunk_rows", "mixed_output", "run_in_chunks", "save_answers"),
         "tfsmith.api.feeding": (
             "Made",
@@ -187,12 +169,41 @@ _HOMES = MappingProxyType(
         "tfsmith.api.tolerance": ("Tolerance", "tolerance_for"),
         "tfsmith.api.verifying": ("OutputCheck", "Verified", "join_verified", "verify"),
         "tfsmith.ir.model": ("Model",),
-        "tfsmith.passes.convert": ("ConvertOptions", "Converted", "SignatureEdits"),
+        "tfsmith.ir.recipe": ("Match", "Miss", "Pattern", "Recipe"),
+        "tfsmith.ir.weights": ("Weights",),
+        "tfsmith.passes.configure": ("Configured",),
+        "tfsmith.passes.check_target": (
+            "Checked",
+            "Obstacle",
+        ),
+        "tfsmith.passes.convert": (
+            "ConvertOptions",
+            "SignatureEdits",
+        ),
         "tfsmith.passes.interface": ("Candidate",),
-        "tfsmith.passes.export": ("ExportOptions", "Exported"),
-        "tfsmith.passes.freeze": ("FreezeOptions", "Frozen"),
-        "tfsmith.passes.thaw": ("ThawOptions", "Thawed"),
-        "tfsmith.view.summary": ("Summary", "signature_facts", "summarize"),
+        "tfsmith.passes.export": ("ExportOptions",),
+        "tfsmith.passes.freeze": ("FreezeOptions",),
+        "tfsmith.passes.thaw": ("ThawOptions",),
+        "tfsmith.patterns.replace": ("Replaced",),
+        "tfsmith.view.summary": (
+            "Summary",
+            "signature_facts",
+            "summarize",
+        ),
+        "tfsmith.weights.compare": ("Comparison",),
+        "tfsmith.weights.maps": (
+            "WeightMap",
+            "builtin_maps",
+        ),
+        "tfsmith.weights.mapping": ("Mapped",),
+        "tfsmith.weights.table": (
+            "ScopeRow",
+            "Stats",
+            "WeightRow",
+            "require_finite",
+            "scope_rows",
+            "weight_rows",
+        ),
     }
 )
 

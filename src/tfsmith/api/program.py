@@ -17,7 +17,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
 from tfsmith.passes.export import TABLE_FILLS, add_main_op
-from tfsmith.passes.freeze import FreezeOptions, Frozen
+from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import (
     check_tensor,
@@ -186,7 +186,7 @@ class ModelProgram:
         return self.model.graph
 
     @cached_property
-    def frozen(self) -> Frozen:
+    def frozen(self) -> FrozenGraph:
         """The model without variables. No value is read."""
         return freeze_pass(self.model, self._options())
 
@@ -196,10 +196,10 @@ class ModelProgram:
         names = tuple(dict.fromkeys(port.tensor for port in self.outputs.values()))
         return FreezeOptions(names, clear_devices=True, keep_init=keep_init)
 
-    def _frozen_name(self, frozen: Frozen, port: Port) -> str:
+    def _frozen_name(self, frozen: FrozenGraph, port: Port) -> str:
         return frozen.outputs.get(port.tensor, port.tensor) if self.is_plain else self._inner_name(frozen, port)
 
-    def _inner_name(self, frozen: Frozen, port: Port) -> str:
+    def _inner_name(self, frozen: FrozenGraph, port: Port) -> str:
         key = next((key for key, found in self.outputs.items() if found is port), "")
         return frozen.outputs.get(key, port.tensor)
 
@@ -248,7 +248,7 @@ class ModelProgram:
         return Stored("saved_model", model.path, *self._named(), tags=model.meta.tags)
 
     @cached_property
-    def filled(self) -> Frozen | None:
+    def filled(self) -> FrozenGraph | None:
         """Frozen together with what fills the tables; None if there are none, or nothing in the graph fills them."""
         if not any("Table" in node.op for node in self.frozen.model.graph):
             return None
@@ -263,9 +263,9 @@ class ModelProgram:
         model = records.replace(self.model.alone(), meta_graphs=(whole,), raw=None)
         return freeze_pass(model, self._options(keep_init=True))
 
-    def _large(self, frozen: Frozen, folder: Path) -> Stored:
+    def _large(self, frozen: FrozenGraph, folder: Path) -> Stored:
         """A model over 2 GiB, which only a SavedModel with its variables can hold."""
         options = self._options(keep_init=True)
-        found = freeze.Frozen(frozen.model, self.model, frozen.converted, frozen.outputs, frozen.notes, options)
+        found = freeze.Frozen(**records.values(frozen), source=self.model, options=options)
         found.save(folder, as_="saved_model")
         return Stored("saved_model", folder, *self._named(), tags=self.model.meta.tags or ("serve",))

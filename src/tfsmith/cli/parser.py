@@ -96,7 +96,7 @@ def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
 def _value(option: Option, value: Any) -> Any:
     if option.kind == "Names":
         return tuple(name.strip() for name in value.split(",") if name.strip())
-    if option.kind in ("Many", "Globs", "Words"):
+    if option.kind in ("Many", "Globs", "Renames", "Words"):
         return tuple(value)
     if option.kind == "Pairs":
         return dict(_pair(option, text) for text in value)

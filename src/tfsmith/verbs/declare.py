@@ -13,6 +13,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `Many`, `Globs` | `--name X`, several times | a tuple |
 | `Words` | `--name X Y`, several times | a tuple |
 | `Pairs` | `--name KEY=TEXT`, several times | a dict |
+| `Renames` | `--name FILE|OLD=NEW`, several times | a tuple of such texts |
 | `Shapes` | `--name NAME=1,128`, several times | a dict of tuples, unknown sizes None |
 | `Signatures` | `--signature NAME`, `--input` and `--output KEY=TENSOR`, in order | a dict of pairs of dicts |
 | `Entries`, `SignatureName` | no flags: the short form of `Signatures` in Python | |
@@ -22,8 +23,8 @@ Annotations are read as the words that they are written with; none is evaluated,
 
 An option with many values is named in the plural in Python and in the singular in the command (`input_shapes`,
 `--input-shape`). `SPELLINGS` has what is called otherwise. A module's own `FLAGS` adds flags to those of an option;
-an argument without a default that has some is no longer told by its place. Its `IN_COMMAND` has defaults of the command
-that differ from Python's.
+an argument without a default that has some there is no longer told by its place, and has only these. Its `IN_COMMAND`
+has defaults of the command that differ from Python's.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ METAVARS: Mapping[str, str] = MappingProxyType(
         "op_libraries": "SO",
         "out": "OUT",
         "as_": "KIND",
+        "rename_signatures": "OLD=NEW",
     }
 )
 """How the value of an option is shown, where its kind does not say it."""
@@ -70,6 +72,7 @@ _KIND_METAVARS = MappingProxyType(
         "Words": "NAME",
         "Globs": "GLOB",
         "Pairs": "KEY=TEXT",
+        "Renames": "FILE|OLD=NEW",
         "Shapes": "NAME=1,128",
         "Signatures": "NAME",
         "FilePath": "FILE",
@@ -77,7 +80,7 @@ _KIND_METAVARS = MappingProxyType(
         "ModelOrPath": "MODEL",
     }
 )
-REPEATED = frozenset({"Many", "Words", "Globs", "Pairs", "Shapes", "Signatures"})
+REPEATED = frozenset({"Many", "Words", "Globs", "Pairs", "Renames", "Shapes", "Signatures"})
 WITHOUT_FLAG = frozenset({"Entries", "SignatureName"})
 _LITERAL = re.compile(r"""Literal\[(.+)\]""")
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$")
@@ -240,7 +243,7 @@ def _option(
     if kind not in WITHOUT_FLAG and not by_place:
         long = flag_of(name, kind)
         usual = SPELLINGS.get(name, (long,))
-        flags = tuple(dict.fromkeys((*more.get(name, ()), *usual) if is_needed else (*usual, *more.get(name, ()))))
+        flags = more[name] if is_needed else (*usual, *more.get(name, ()))
         if kind == "bool" and default is True:
             flags = (f"--no-{long[2:]}", *more.get(name, ()))
     metavar = METAVARS.get(name) or ("" if choices else _KIND_METAVARS.get(kind, ""))

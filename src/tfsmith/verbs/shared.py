@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from tfsmith import records
 from tfsmith.errors import UsageError
+from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
 from tfsmith.view.text import Section, plain_text
 
@@ -23,6 +24,7 @@ __all__ = [
     "Entries",
     "FilePath",
     "Globs",
+    "Kind",
     "Loads",
     "LoadsAndWrites",
     "MATCHING",
@@ -36,14 +38,16 @@ __all__ = [
     "Out",
     "Pairs",
     "Proves",
+    "ProvesFolder",
+    "Renames",
     "Result",
     "Shapes",
     "SignatureName",
     "Signatures",
     "Words",
-    "Writes",
     "asked_signatures",
     "open_model",
+    "signature_lines",
 ]
 
 FilePath: TypeAlias = "str | os.PathLike[str]"
@@ -53,6 +57,7 @@ Many: TypeAlias = "Sequence[str]"
 Words: TypeAlias = "Sequence[str]"
 Globs: TypeAlias = "Sequence[str]"
 Pairs: TypeAlias = "Mapping[str, Any]"
+Renames: TypeAlias = "Mapping[str, str] | Sequence[str | tuple[str, str]]"
 Shapes: TypeAlias = "Mapping[str, Sequence[int | None]]"
 Entries: TypeAlias = "Mapping[str, str]"
 SignatureName: TypeAlias = str
@@ -69,23 +74,26 @@ class Loads(TypedDict, total=False):
     step: int | None
 
 
-class Writes(TypedDict, total=False):
-    """How a model is written."""
+class LoadsAndWrites(Loads, total=False):
+    """And how a model is written."""
 
     as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
     force: bool
 
 
-class LoadsAndWrites(Loads, Writes, total=False):
-    """Both."""
+class ProvesFolder(Loads, total=False):
+    """And how a SavedModel is written, proven before it is put in place."""
 
-
-class Proves(LoadsAndWrites, total=False):
-    """Both, and proven before it is put in place."""
-
+    force: bool
     verify: bool
     verify_engine: Literal["auto", "openvino", "tensorflow"]
     op_libraries: Many
+
+
+class Proves(ProvesFolder, total=False):
+    """And as what kind of file."""
+
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
 
 
 class Matching(TypedDict, total=False):
@@ -259,16 +267,21 @@ class ModelResult(Result):
         """
         if out is None:
             return self
-        from tfsmith.verbs.files import refuse_taken
-
         as_, force = shared.get("as_"), bool(shared.get("force"))
-        refuse_taken(self.model, out, force=force)
+        self._check_output(out, force=force)
         if not shared.get("verify"):
-            return records.replace(self._write(Path(out), as_=as_, force=force), out=Path(out))
+            written = self._write(Path(out), as_=as_, force=force)
+            return records.replace(written, out=written.out or Path(out))
         from tfsmith.verbs.prove import Checks, place_proven  # loads what runs models
 
         checks = Checks(shared.get("verify_engine", "auto"), tuple(shared.get("op_libraries", ())))
         return place_proven(self, Path(out), checks, as_=as_, force=force)
+
+    def _check_output(self, out: FilePath, *, force: bool) -> None:
+        """Refuses an output that is there already, or that is an input, before any work is done."""
+        from tfsmith.verbs.files import refuse_taken
+
+        refuse_taken(self.model, out, force=force)
 
     def _write(self: _Made, path: Path, *, as_: Kind | None, force: bool) -> _Made:
         """Writes the model there, and gives the result as it is then."""
@@ -314,13 +327,19 @@ def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: 
 
 
 def asked_signatures(
-    signatures: Signatures, inputs: Entries, outputs: Entries, name: SignatureName
+    signatures: Signatures | None, inputs: Entries | None, outputs: Entries | None, name: SignatureName
 ) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     """The signatures that a verb was asked for: several in full, or one by its inputs and outputs."""
-    found = {key: (dict(taken), dict(given)) for key, (taken, given) in signatures.items()}
+    found = {key: (dict(taken), dict(given)) for key, (taken, given) in (signatures or {}).items()}
     if inputs or outputs:
-        found[name] = (dict(inputs), dict(outputs))
+        found[name] = (dict(inputs or {}), dict(outputs or {}))
     return found
+
+
+def signature_lines(signatures: Mapping[str, Signature]) -> Iterator[str]:
+    """A line for each signature: its keys."""
+    for key, found in signatures.items():
+        yield f"signature {key}: {', '.join(found.inputs)} -> {', '.join(found.outputs)}"
 
 
 ModelOrPath: TypeAlias = "Model | ModelResult | str | os.PathLike[str] | bytes | Any"
