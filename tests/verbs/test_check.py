@@ -71,7 +71,7 @@ def test_releases_of_tensorflow() -> None:
 
 @pytest.mark.parametrize("name", ["migrafx", "tensorflow", "tensorflow-9.9", "", "tensorflow-2", "../migraphx"])
 def test_no_such_target(name: str) -> None:
-    with pytest.raises(UsageError, match="--list shows all"):
+    with pytest.raises(UsageError, match="tfsmith check --list` shows all"):
         find_target(name)
 
 

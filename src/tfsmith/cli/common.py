@@ -13,7 +13,6 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from tfsmith.errors import OutputError, TfsmithError, UsageError, worded
-from tfsmith.ir.names import nearest
 from tfsmith.ir.shape import Shape
 from tfsmith.verbs.declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
@@ -70,7 +69,9 @@ class LineParser(argparse.ArgumentParser):
 
 def similar(word: str, words: Sequence[str]) -> str:
     """The word that may be meant, as a question; empty if none is near."""
-    near = nearest(word, words, 1) if word else []
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, words, 1, 0.65)
     return f" (did you mean {near[0]}?)" if near else ""
 
 

@@ -112,7 +112,7 @@ class EditedModel(ModelResult):
         def link(self) -> bool:
             """Whether weight files are hard-linked."""
 
-    def _check_output(self, out: FilePath, *, force: bool) -> None:
+    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
         """Nothing: a SavedModel's graph may be written into the model's own folder; writing it checks the rest."""
 
     def _write(self: _Edited, path: Path, *, as_: Kind | None, force: bool) -> _Edited:

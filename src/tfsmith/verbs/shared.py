@@ -268,7 +268,7 @@ class ModelResult(Result):
         if out is None:
             return self
         as_, force = shared.get("as_"), bool(shared.get("force"))
-        self._check_output(out, force=force)
+        self._refuse_taken(Path(out), as_=as_, force=force)
         if not shared.get("verify"):
             written = self._write(Path(out), as_=as_, force=force)
             return records.replace(written, out=written.out or Path(out))
@@ -277,11 +277,11 @@ class ModelResult(Result):
         checks = Checks(shared.get("verify_engine", "auto"), tuple(shared.get("op_libraries", ())))
         return place_proven(self, Path(out), checks, as_=as_, force=force)
 
-    def _check_output(self, out: FilePath, *, force: bool) -> None:
-        """Refuses an output that is there already, or that is an input, before any work is done."""
+    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
+        """Refuses an output that replaces an input, or what is there if that is not asked for."""
         from tfsmith.verbs.files import refuse_taken
 
-        refuse_taken(self.model, out, force=force)
+        refuse_taken(self.model, path, force=force)
 
     def _write(self: _Made, path: Path, *, as_: Kind | None, force: bool) -> _Made:
         """Writes the model there, and gives the result as it is then."""
