@@ -15,6 +15,8 @@ from tests.verbs.test_freeze_tf2_parity import KERAS, _Made
 
 import tfsmith
 from tfsmith.api import engine_lacks
+from tfsmith.engines.feeds import find_input
+from tfsmith.engines.program import make_program
 from tfsmith.engines.protocol import LackError
 from tfsmith.errors import EngineError
 from tfsmith.testing.models import TestModel, bert_classifier, conv_net, linear_regression
@@ -66,8 +68,8 @@ def test_our_models(name: str, tmp_path: Path) -> None:
         assert_close(tfsmith.run(path, feeds, engine=engine), wanted)
     tensors = {model.inputs[key]: value for key, value in feeds.items()}
     for other in (prefix, frozen):
-        known, _ = tfsmith.api.interface(tfsmith.load(other), list(model.outputs.values()))
-        needed = {name: value for name, value in tensors.items() if tfsmith.api.find_input(known, name)}
+        known = make_program(tfsmith.load(other), list(model.outputs.values())).inputs
+        needed = {name: value for name, value in tensors.items() if find_input(known, name)}
         found = tfsmith.run(other, needed, list(model.outputs.values()))
         assert_close(found, {model.outputs[key]: wanted[key] for key in wanted})
 

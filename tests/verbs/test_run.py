@@ -66,7 +66,9 @@ class Echo:
 @pytest.fixture
 def echo(monkeypatch: pytest.MonkeyPatch) -> Echo:
     engine = Echo()
-    monkeypatch.setattr("tfsmith.api.running.engine_named", lambda name: engine if name != "x" else engine_named(name))
+    monkeypatch.setattr(
+        "tfsmith.engines.runner.engine_named", lambda name: engine if name != "x" else engine_named(name)
+    )
     return engine
 
 
@@ -258,7 +260,7 @@ def test_chunks(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_large_batches_go_in_chunks_by_themselves(
     echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 800)
+    monkeypatch.setattr("tfsmith.engines.runner._CHUNK_BYTES", 800)
     model = write_model(tmp_path, "x")
     for rows, chunk in ((256, 0), (257, 32)):
         echo.runs.clear()
@@ -275,7 +277,7 @@ def test_rows_that_depend_on_each_other_stay_together(
     echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A norm over the batch has the shape of one answer for each row, but chunks would change it."""
-    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 800)
+    monkeypatch.setattr("tfsmith.engines.runner._CHUNK_BYTES", 800)
     echo.change = lambda values: values - values.mean(axis=0)
     model = write_model(tmp_path, "x")
     x = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
@@ -293,7 +295,7 @@ def test_memory_does_not_grow_with_the_batch(
     echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inputs are read from their file, and answers gathered in files, chunk by chunk."""
-    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 1 << 16)
+    monkeypatch.setattr("tfsmith.engines.runner._CHUNK_BYTES", 1 << 16)
     echo.change = lambda values: np.repeat(values, 3, axis=1)
     model = write_model(tmp_path, "x")
     peaks: dict[int, int] = {}
@@ -333,7 +335,7 @@ def test_outputs_that_cannot_be_cut(
     model = write_model(tmp_path, "x")
     np.save(tmp_path / "x.npy", np.ones((3, 2), np.float32))
     told = refusal(capsys, model, "-i", f"x={tmp_path / 'x.npy'}", "--chunk", "2", "-o", str(tmp_path / "out.npz"))
-    assert "run the batch in one (--chunk 0)" in told
+    assert "run the batch in one, or leave the output out" in told
     assert not (tmp_path / "out.npz").exists()
 
 

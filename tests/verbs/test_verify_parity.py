@@ -67,7 +67,7 @@ def test_other_models(tmp_path: Path, make: Any) -> None:
 
 
 def test_between_engines(bert: Path) -> None:
-    found = tfsmith.verify(bert / "saved_model", bert / "saved_model", engine=("openvino", "tensorflow"))
+    found = tfsmith.verify(bert / "saved_model", bert / "saved_model", engine="openvino", other_engine="tensorflow")
     assert found.is_same
     assert found.engines[0].startswith("openvino ")
     assert found.engines[1].startswith("tensorflow ")

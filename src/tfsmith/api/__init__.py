@@ -11,12 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tfsmith.api.answers import batch_rows as batch_rows
-    from tfsmith.api.answers import chunk_rows as chunk_rows
-    from tfsmith.api.answers import mixed_output as mixed_output
-    from tfsmith.api.answers import run_in_chunks as run_in_chunks
-    from tfsmith.api.answers import save_answers as save_answers
-    from tfsmith.api.calibrating import Accuracy as Accuracy
     from tfsmith.api.checking import check as check
     from tfsmith.api.checking import targets as targets
     from tfsmith.api.comparing import SECTIONS as SECTIONS
@@ -32,13 +26,6 @@ if TYPE_CHECKING:
     from tfsmith.api.exporting import export as export
     from tfsmith.api.exporting import thaw as thaw
     from tfsmith.api.exporting import thaw_report as thaw_report
-    from tfsmith.api.feeding import Made as Made
-    from tfsmith.api.feeding import as_fed as as_fed
-    from tfsmith.api.feeding import bind_feeds as bind_feeds
-    from tfsmith.api.feeding import check_names as check_names
-    from tfsmith.api.feeding import find_input as find_input
-    from tfsmith.api.feeding import make_input as make_input
-    from tfsmith.api.feeding import unknown_input as unknown_input
     from tfsmith.api.files import Format as Format
     from tfsmith.api.files import graph_text as graph_text
     from tfsmith.api.files import load as load
@@ -53,9 +40,6 @@ if TYPE_CHECKING:
     from tfsmith.api.look import likely_inputs as likely_inputs
     from tfsmith.api.look import likely_outputs as likely_outputs
     from tfsmith.api.look import show_facts as show_facts
-    from tfsmith.api.optimizing import Optimized as Optimized
-    from tfsmith.api.optimizing import Speed as Speed
-    from tfsmith.api.optimizing import optimize as optimize
     from tfsmith.api.patterning import configure as configure
     from tfsmith.api.patterning import extract as extract
     from tfsmith.api.patterning import known_barriers as known_barriers
@@ -71,29 +55,34 @@ if TYPE_CHECKING:
     from tfsmith.api.patterning import save_replaced as save_replaced
     from tfsmith.api.patterning import select_meta_graph as select_meta_graph
     from tfsmith.api.placing import place_if as place_if
-    from tfsmith.api.running import Runner as Runner
-    from tfsmith.api.running import blocks as blocks
-    from tfsmith.api.running import compile as compile
-    from tfsmith.api.running import engine_lacks as engine_lacks
-    from tfsmith.api.running import has_tensor as has_tensor
-    from tfsmith.api.running import interface as interface
-    from tfsmith.api.running import not_a_number as not_a_number
-    from tfsmith.api.running import run as run
-    from tfsmith.api.tolerance import Tolerance as Tolerance
-    from tfsmith.api.tolerance import tolerance_for as tolerance_for
-    from tfsmith.api.verifying import OutputCheck as OutputCheck
-    from tfsmith.api.verifying import Verified as Verified
-    from tfsmith.api.verifying import join_verified as join_verified
-    from tfsmith.api.verifying import verify as verify
     from tfsmith.api.weighing import compare_weights as compare_weights
     from tfsmith.api.weighing import load_bert as load_bert
     from tfsmith.api.weighing import load_weights as load_weights
     from tfsmith.api.weighing import map_weights as map_weights
     from tfsmith.api.weighing import save_weights as save_weights
+    from tfsmith.engines.compare import Tolerance as Tolerance
+    from tfsmith.engines.compare import blocks as blocks
+    from tfsmith.engines.compare import non_finite as non_finite
+    from tfsmith.engines.compare import tolerance_for as tolerance_for
+    from tfsmith.engines.feeds import Fill as Fill
+    from tfsmith.engines.feeds import as_fed as as_fed
+    from tfsmith.engines.feeds import bind_feeds as bind_feeds
+    from tfsmith.engines.feeds import check_names as check_names
+    from tfsmith.engines.feeds import find_input as find_input
+    from tfsmith.engines.feeds import make_input as make_input
+    from tfsmith.engines.feeds import unknown_input as unknown_input
+    from tfsmith.engines.program import ModelProgram as ModelProgram
+    from tfsmith.engines.program import make_program as make_program
     from tfsmith.engines.protocol import ENGINES as ENGINES
     from tfsmith.engines.protocol import Lack as Lack
     from tfsmith.engines.protocol import LackError as LackError
     from tfsmith.engines.protocol import Port as Port
+    from tfsmith.engines.runner import Runner as Runner
+    from tfsmith.engines.runner import batch_rows as batch_rows
+    from tfsmith.engines.runner import chunk_rows as chunk_rows
+    from tfsmith.engines.runner import mixed_output as mixed_output
+    from tfsmith.engines.runner import run_in_chunks as run_in_chunks
+    from tfsmith.formats.tensors.npz import write_arrays as write_arrays
     from tfsmith.ir.model import Model as Model
     from tfsmith.ir.recipe import Match as Match
     from tfsmith.ir.recipe import Miss as Miss
@@ -114,6 +103,18 @@ if TYPE_CHECKING:
     from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
     from tfsmith.patterns.replace import Replaced as Replaced
+    from tfsmith.verbs.optimize import Accuracy as Accuracy
+    from tfsmith.verbs.optimize import Optimized as Optimized
+    from tfsmith.verbs.optimize import Speed as Speed
+    from tfsmith.verbs.optimize import optimize as optimize
+    from tfsmith.verbs.run import compile as compile
+    from tfsmith.verbs.run import engine_lacks as engine_lacks
+    from tfsmith.verbs.run import engine_options as engine_options
+    from tfsmith.verbs.run import run as run
+    from tfsmith.verbs.verify import OutputCheck as OutputCheck
+    from tfsmith.verbs.verify import Verified as Verified
+    from tfsmith.verbs.verify import join_verified as join_verified
+    from tfsmith.verbs.verify import verify as verify
     from tfsmith.view.summary import Summary as Summary
     from tfsmith.view.summary import signature_facts as signature_facts
     from tfsmith.view.summary import summarize as summarize
@@ -193,10 +194,11 @@ __all__ = [
     "SECTIONS",
     "run",
     "compile",
-    "interface",
-    "has_tensor",
+    "ModelProgram",
+    "make_program",
+    "engine_options",
     "engine_lacks",
-    "not_a_number",
+    "non_finite",
     "blocks",
     "find_input",
     "bind_feeds",
@@ -204,7 +206,7 @@ __all__ = [
     "as_fed",
     "make_input",
     "unknown_input",
-    "save_answers",
+    "write_arrays",
     "run_in_chunks",
     "batch_rows",
     "chunk_rows",
@@ -224,7 +226,7 @@ __all__ = [
     "Frozen",
     "Lack",
     "LackError",
-    "Made",
+    "Fill",
     "Mapped",
     "Match",
     "Miss",
@@ -263,9 +265,10 @@ _HOMES = MappingProxyType(
             "thaw",
             "thaw_report",
         ),
-        "tfsmith.api.answers": ("batch_rows", "chunk_rows", "mixed_output", "run_in_chunks", "save_answers"),
-        "tfsmith.api.feeding": (
-            "Made",
+        "tfsmith.engines.runner": ("Runner", "batch_rows", "chunk_rows", "mixed_output", "run_in_chunks"),
+        "tfsmith.engines.compare": ("Tolerance", "tolerance_for", "blocks", "non_finite"),
+        "tfsmith.engines.feeds": (
+            "Fill",
             "as_fed",
             "bind_feeds",
             "check_names",
@@ -273,16 +276,11 @@ _HOMES = MappingProxyType(
             "make_input",
             "unknown_input",
         ),
-        "tfsmith.api.running": (
-            "Runner",
-            "blocks",
-            "compile",
-            "engine_lacks",
-            "has_tensor",
-            "interface",
-            "not_a_number",
-            "run",
-        ),
+        "tfsmith.engines.program": ("ModelProgram", "make_program"),
+        "tfsmith.verbs.run": ("compile", "engine_lacks", "run", "engine_options"),
+        "tfsmith.verbs.verify": ("OutputCheck", "Verified", "join_verified", "verify"),
+        "tfsmith.verbs.optimize": ("Accuracy", "Optimized", "Speed", "optimize"),
+        "tfsmith.formats.tensors.npz": ("write_arrays",),
         "tfsmith.engines.protocol": ("ENGINES", "Lack", "LackError", "Port"),
         "tfsmith.api.drawing": ("draw_recipe",),
         "tfsmith.api.files": (
@@ -322,11 +320,7 @@ _HOMES = MappingProxyType(
             "save_replaced",
             "select_meta_graph",
         ),
-        "tfsmith.api.calibrating": ("Accuracy",),
-        "tfsmith.api.optimizing": ("Optimized", "Speed", "optimize"),
         "tfsmith.api.placing": ("place_if",),
-        "tfsmith.api.tolerance": ("Tolerance", "tolerance_for"),
-        "tfsmith.api.verifying": ("OutputCheck", "Verified", "join_verified", "verify"),
         "tfsmith.api.weighing": (
             "compare_weights",
             "load_bert",

@@ -98,7 +98,7 @@ def _read(
         return None
     if Path(path).suffix != ".npz":
         raise UsageError("inputs are given as .npz", path=path, remedy="save them with numpy.savez, each by its key")
-    known, _ = api.interface(model, outputs or None, signature=arguments.signature)
+    known = api.make_program(model, outputs or None, signature=arguments.signature).inputs
     return InputReader(known, seed=arguments.seed, batch=1).read([path])
 
 

@@ -96,9 +96,9 @@ def work(arguments: argparse.Namespace) -> int:
         complain(f"engine: {runner.engine} {runner.version}{because}")
         warn(runner.notes)
         answers, times = _answer(arguments, runner, feeds, Path(folder))
-        warn(api.not_a_number(answers))
+        warn(api.non_finite(answers))
         if arguments.output is not None:
-            api.save_answers(answers, arguments.output)
+            api.write_arrays(Path(arguments.output), answers)
         _tell(arguments, runner, answers, times)
         del answers  # they may be files of the folder
     return DONE
@@ -108,11 +108,9 @@ def _inputs(
     model: Model, arguments: argparse.Namespace, fetches: list[str], names: Iterable[str]
 ) -> tuple[Mapping[str, api.Port], list[str]]:
     """The inputs by key, and the inner tensors among these names, which are inputs then."""
-    known, _ = api.interface(model, fetches or None, signature=arguments.signature)
-    inner = [name for name in names if api.find_input(known, name) is None and api.has_tensor(model, name)]
-    if inner:
-        known, _ = api.interface(model, fetches or None, signature=arguments.signature, inputs=inner)
-    return known, inner
+    program = api.make_program(model, fetches or None, signature=arguments.signature)
+    fed = program.feeding(names).inputs
+    return fed, [name for name in fed if name not in program.inputs]
 
 
 def _folder(output: str | None) -> tempfile.TemporaryDirectory[str]:
@@ -248,7 +246,7 @@ def _facts(runner: api.Runner, answers: Mapping[str, NDArray[Any]], times: list[
             }
             for key, values in answers.items()
         },
-        "warnings": api.not_a_number(answers),
+        "warnings": api.non_finite(answers),
     }
     if times:
         facts["seconds"] = {

@@ -40,7 +40,7 @@ class InputReader:
     def read(self, texts: Sequence[str]) -> dict[str, Any]:
         """All feeds by key. One without a key is for all inputs (random, zeros, an .npz), or for the only one."""
         feeds: dict[str, Any] = {}
-        rest: api.Made | None = None
+        rest: api.Fill | None = None
         for text in texts:
             key, value = self._split(text)
             if key is None and value in ("random", "zeros"):
@@ -100,7 +100,7 @@ class InputReader:
             return self._json(value)
         return _text(value, port) if is_text else self._json(value, key)
 
-    def _make(self, key: str, how: api.Made) -> NDArray[Any]:
+    def _make(self, key: str, how: api.Fill) -> NDArray[Any]:
         port = self._port(key)
         if port is None:
             raise api.unknown_input(self._inputs, key)

@@ -9,6 +9,7 @@ from pathlib import Path
 from tfsmith import api
 from tfsmith.cli.common import DONE, NO, complain
 from tfsmith.ir.model import Model
+from tfsmith.ir.node import parse_input
 
 __all__ = ["Proof", "add_verify_arguments", "check_outputs", "write_verified"]
 
@@ -78,7 +79,7 @@ def check_signatures(arguments: argparse.Namespace, a: Model, b: Model, *, dtype
     found: list[api.Verified] = []
     for key, signature in b.signatures.items():
         outputs = {info.name: name for name, info in signature.outputs.items() if info.encoding == "dense"}
-        named = {name: own for name, own in outputs.items() if api.has_tensor(a, name)}
+        named = {name: own for name, own in outputs.items() if parse_input(name).node in a.graph}
         if named:
             found.append(check_outputs(arguments, a, b, named, (None, key), dtype=dtype))
     return api.join_verified(found) if found else check_outputs(arguments, a, b, dtype=dtype)
@@ -98,8 +99,9 @@ def check_outputs(
     return api.verify(
         a,
         b,
-        outputs=outputs or None,
-        signature=signature,
+        outputs=outputs or (),
+        signature=signature[0],
+        other_signature=signature[1],
         engine=arguments.verify_engine,
         op_libraries=arguments.op_library,
         rtol=None if room is None else room.relative,

@@ -56,11 +56,13 @@ def work(arguments: argparse.Namespace) -> int:
         batches=[_at_least(_integer(text), "--batches") for text in arguments.batches.split(",")],
         seed=arguments.seed,
         inputs=None if arguments.inputs is None else _inputs(a, arguments),
-        outputs=dict(_output(text) for text in arguments.output) or None,
-        signature=(arguments.signature, arguments.other_signature or arguments.signature),
+        outputs=dict(_output(text) for text in arguments.output),
+        signature=arguments.signature,
+        other_signature=arguments.other_signature,
         rtol=arguments.rtol,
         atol=arguments.atol,
-        engine=(arguments.engine, arguments.other_engine or arguments.engine),
+        engine=arguments.engine,
+        other_engine=arguments.other_engine,
         op_libraries=arguments.op_library,
         bisect=arguments.bisect,
     )
@@ -73,7 +75,7 @@ def work(arguments: argparse.Namespace) -> int:
 
 
 def _inputs(a: Model, arguments: argparse.Namespace) -> dict[str, Any]:
-    known, _ = api.interface(a, signature=arguments.signature)
+    known = api.make_program(a, signature=arguments.signature).inputs
     return InputReader(known, seed=arguments.seed, batch=1).read([arguments.inputs])
 
 

@@ -1,4 +1,4 @@
-"""F4: A BERT made faster: its encoder becomes one optimized op, proven against the original and timed beside it."""
+"""`optimize`: the encoder of a BERT becomes one optimized op, proven against the original and timed beside it."""
 
 from __future__ import annotations
 
@@ -10,31 +10,45 @@ from statistics import median
 from typing import Any
 
 from tfsmith import bert_op
-from tfsmith.api.calibrating import Accuracy, Ranges, compare_answers, find_ranges, quantized
-from tfsmith.api.feeding import bind_feeds
 from tfsmith.api.files import _path, load
-from tfsmith.api.fusing import bert_nodes, change_bert_nodes, fuse_encoder
+from tfsmith.api.patterning import replace as replace_nodes
 from tfsmith.api.patterning import save_replaced
 from tfsmith.api.placing import place_if
-from tfsmith.api.program import ModelProgram
-from tfsmith.api.tolerance import tolerance_for
-from tfsmith.api.trying import Feeds, Trial, batch_and_length, check_sizes, has_open_length, make_feeds, split_rows
-from tfsmith.api.verifying import Verified
-from tfsmith.api.verifying import verify as verify_models
+from tfsmith.engines.compare import Tolerance, compare_arrays, tolerance_for
+from tfsmith.engines.feeds import bind_feeds
+from tfsmith.engines.program import ModelProgram, make_program
+from tfsmith.engines.runner import compile_program
+from tfsmith.engines.samples import (
+    Arrays,
+    batch_and_length,
+    check_sizes,
+    has_open_length,
+    make_feeds,
+    split_rows,
+)
 from tfsmith.engines.tensorflow import measure_speed
-from tfsmith.errors import UsageError
+from tfsmith.errors import EngineError, UsageError
 from tfsmith.ir.attr import Attr
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.passes.bert_node import BERT, Ranges, bert_nodes, change_bert_nodes, mask_adder, quantize_bert_nodes
 from tfsmith.patterns.replace import Replaced
 from tfsmith.records import record, replace
+from tfsmith.verbs.run import engine_options
+from tfsmith.verbs.verify import Verified
+from tfsmith.verbs.verify import verify as verify_models
 
-__all__ = ["Optimized", "Speed", "optimize"]
+__all__ = ["Accuracy", "Optimized", "Speed", "compare_results", "fuse_encoder", "optimize"]
+
+_RECIPE = "bert-encoder"
 
 _LONGEST = 512
 """What BERT's own position embeddings allow, for models that leave the length open."""
 _VERIFIED_ROWS = 3
 _FLOAT = Attr("type", dtype_named("float32"))
+_ANY = Tolerance(0.0, float("inf"))
 
 
 @record
@@ -70,15 +84,30 @@ class Speed:
 
 
 @record
+class Accuracy:
+    """How far the results on the calibration data are from those of the original.
+
+    Attributes:
+        key: The output.
+        max_abs: The largest difference; infinite where one of them is no number.
+        same_argmax: In which share of rows the largest value is the same one; None if the output has no such rows.
+    """
+
+    key: str
+    max_abs: float
+    same_argmax: float | None
+
+
+@record
 class Optimized:
-    """What came of it.
+    """What optimizing gave. It is true if the result computes what the original does.
 
     Attributes:
         replaced: The encoders that were found; if there are none, the reason, and the nearest miss.
         written: The file or folder; None if nothing was written, as no encoder was found or the answers differ.
         verified: The original against the result, in floats or bfloat16; None if that was not asked for.
         speed: How fast both are; None if that was not asked for, or the answers differ.
-        accuracy: With calibration: the original against the result in bytes, output by output.
+        accuracy: With calibration: the original against the result in int8, output by output.
         rows: How many rows of calibration data were run.
         notes: What the user should know.
     """
@@ -93,9 +122,12 @@ class Optimized:
 
     @property
     def is_right(self) -> bool:
-        """Whether the result answers as the original, as far as that was asked; bytes must answer with numbers."""
+        """Whether the result answers as the original, as far as that was asked; int8 must give finite numbers."""
         is_same = self.verified is None or self.verified.is_same
         return bool(self.replaced.matches) and is_same and all(one.max_abs < float("inf") for one in self.accuracy)
+
+    def __bool__(self) -> bool:
+        return self.is_right
 
     @property
     def max_abs_diff(self) -> float | None:
@@ -132,9 +164,9 @@ def optimize(
     Args:
         model: A model, or its path.
         output: Where to write.
-        calibrate: Data, as arrays by input: the encoder computes with bytes, whose ranges are found by running it. They
+        calibrate: Data, as arrays by input: the encoder computes in int8, whose ranges are found by running it. They
             are in an attribute of its node.
-        bfloat16: Whether what is not bytes is rounded to bfloat16 where it is multiplied.
+        bfloat16: Whether what is not int8 is rounded to bfloat16 where it is multiplied.
         inputs: Arrays to verify and to time with, instead of made-up ones.
         batch_size: The batch size to time with, where the model leaves it open; 1 by default.
         sequence_length: The length of sequences, where the model leaves it open; 128 by default.
@@ -159,31 +191,54 @@ def optimize(
     replaced = fuse_encoder(opened, outputs)
     if not replaced.matches:
         return Optimized(replaced)
-    is_run = verify or repeat > 0 or calibrate is not None
-    libraries = (bert_op.library() if op_library is None else Path(op_library),) if is_run else ()
-    trial = Trial(tuple(outputs), signature, libraries)
-    program = trial.program(opened)
+    program = make_program(opened, tuple(outputs) or None, signature=signature)
     check_sizes(program, batch_size, sequence_length)
     known = max(node.get("MaxSequenceLength") for _, node in bert_nodes(replaced.model))
     longest = max_sequence_length or (max(_LONGEST, sequence_length or 0) if has_open_length(program) else known)
     fused = _configured(replaced.model, longest, bfloat16=bfloat16)
     given = None if inputs is None else bind_feeds(program.inputs, inputs)
-    feeds = _Feeds(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
+    tried = _Inputs(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
     data = None if calibrate is None else split_rows(program, calibrate)
+    is_run = verify or repeat > 0 or calibrate is not None
+    libraries = (bert_op.library() if op_library is None else Path(op_library),) if is_run else ()
     target = _path(output)
     found = Optimized(replaced)
 
     def write(aside: Path) -> None:
         nonlocal found
         with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
-            work = _Work(opened, fused, trial, Path(folder), bfloat16)
-            found = work.try_out(replace(replaced, model=fused), feeds, data, verify=verify, repeat=repeat)
+            trial = _Trial(program, fused, tuple(outputs), libraries, Path(folder), bfloat16)
+            found = trial.run(replace(replaced, model=fused), tried, data, verify=verify, repeat=repeat)
         if found.is_right:
             notes = save_replaced(opened, found.replaced.model, aside, link=link)
             found = replace(found, written=target, notes=tuple(map(str, (*found.replaced.notes, *notes))))
 
     place_if(opened, target, write, lambda aside: (found.is_right, None), force=force)
     return found
+
+
+def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
+    """Puts one node `Bert` in the place of each encoder. No weights are read.
+
+    Other than `replace` alone, it leaves the whole definition of the op in models that carry definitions, so that the
+    attributes that the recipe does not set can be set later, and the adder of the mask in the node.
+    """
+    done = replace_nodes(model, _RECIPE, outputs=outputs)
+    if not done.matches:
+        old = [node.name for _, node in bert_nodes(model)]
+        reason = f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes" if old else None
+        return replace(done, reason=reason or done.reason)
+    fused = done.model
+    if fused.kind in ("saved_model", "metagraph"):
+        info = replace(fused.meta.info, ops={**fused.meta.info.ops, BERT.name: BERT})
+        metas = list(fused.meta_graphs)
+        metas[fused.selected] = replace(fused.meta, info_part=Part.of(info))
+        fused = replace(fused, meta_graphs=tuple(metas))
+    adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
+    if len(adders) == 1:
+        adder = Attr("float", adders.pop())
+        fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
+    return replace(done, model=fused)
 
 
 def _check(name: str, value: int | None, least: int) -> None:
@@ -199,16 +254,16 @@ def _configured(model: Model, longest: int, *, bfloat16: bool) -> Model:
 
 
 @record
-class _Feeds:
+class _Inputs:
     """What the models are run on."""
 
     program: ModelProgram
     batch: int
     length: int
     seed: int
-    given: Feeds | None
+    given: Arrays | None
 
-    def make(self, rows: int) -> Feeds:
+    def make(self, rows: int) -> Arrays:
         """The caller's own inputs, or made-up ones with at least so many rows, if the model takes so many."""
         if self.given is not None:
             return self.given
@@ -216,63 +271,109 @@ class _Feeds:
 
 
 @record
-class _Work:
-    """The original and the result, and a folder for what TensorFlow is to load."""
+class _Trial:
+    """The original and the result, how TensorFlow is to run them, and a folder for what it is to load."""
 
-    before: Model
+    before: ModelProgram
     after: Model
-    trial: Trial
+    outputs: tuple[str, ...]
+    libraries: tuple[Path, ...]
     folder: Path
     is_short: bool
 
-    def try_out(
-        self, replaced: Replaced, feeds: _Feeds, data: tuple[list[Feeds], int] | None, *, verify: bool, repeat: int
+    def run(
+        self, replaced: Replaced, inputs: _Inputs, data: tuple[list[Arrays], int] | None, *, verify: bool, repeat: int
     ) -> Optimized:
         """All that is asked for: verified, calibrated, timed; later steps only if the earlier ones went well."""
         found = Optimized(replaced)
         result = self.after
         if verify or (repeat and data is None):
-            result = self._stored(self.after, "floats")
+            result = self._stored(self.after, "float32")
         if verify:
-            found = replace(found, verified=self._verify(result, feeds.make(_VERIFIED_ROWS)))
+            found = replace(found, verified=self._verify(result, inputs.make(_VERIFIED_ROWS)))
         if data is not None and found.is_right:
             batches, rows = data
-            rounded = quantized(self.after, self._find_ranges(batches))
-            result = self._stored(rounded, "bytes")
-            accuracy = compare_answers(self.trial.run(self.before, batches), self.trial.run(result, batches))
+            rounded = quantize_bert_nodes(self.after, self._find_ranges(batches))
+            result = self._stored(rounded, "int8")
+            accuracy = compare_results(self._results(self.before, batches), self._results(self._of(result), batches))
             found = replace(found, replaced=replace(replaced, model=rounded), accuracy=accuracy, rows=rows)
         if repeat and found.is_right:
-            found = replace(found, speed=self._time(result, feeds.make(1), repeat))
+            found = replace(found, speed=self._time(result, inputs.make(1), repeat))
         return found
+
+    def _of(self, model: Model) -> ModelProgram:
+        return make_program(model, self.outputs or None, signature=self.before.signature)
 
     def _stored(self, model: Model, name: str) -> Model:
         """A SavedModel as TensorFlow will load it; other models are frozen when they run, before and after alike."""
         if model.kind != "saved_model":
             return model
-        save_replaced(self.before, model, self.folder / name, link=True)
+        save_replaced(self.before.model, model, self.folder / name, link=True)
         return load(self.folder / name, tags=model.meta.tags)
 
-    def _verify(self, result: Model, feeds: Feeds) -> Verified:
+    def _verify(self, result: Model, feeds: Arrays) -> Verified:
         room = tolerance_for("bfloat16", reordered=False) if self.is_short else None
         return verify_models(
-            self.before,
+            self.before.model,
             result,
+            {name: name for name in self.outputs},
             inputs=feeds,
-            outputs={name: name for name in self.trial.outputs} or None,
-            signature=self.trial.signature,
+            signature=self.before.signature,
             rtol=None if room is None else room.relative,
             atol=None if room is None else room.absolute,
             engine="tensorflow",
-            op_libraries=self.trial.libraries,
+            op_libraries=self.libraries,
         )
 
-    def _find_ranges(self, batches: Sequence[Feeds]) -> Ranges:
+    def _results(self, program: ModelProgram, batches: Sequence[Arrays]) -> list[Arrays]:
+        """The results for each of several feeds. Starts TensorFlow once."""
+        with compile_program(program, "tensorflow", engine_options(self.libraries)) as runner:
+            return [
+                runner.run({key: value for key, value in feeds.items() if key in runner.inputs}, warn=False)
+                for feeds in batches
+            ]
+
+    def _find_ranges(self, batches: Sequence[Arrays]) -> Ranges:
+        """Runs the nodes `Bert` on data, in float32, and gives the ranges of values that these have met.
+
+        Raises:
+            EngineError: No node met anything: the outputs do not need it.
+        """
         folder = self.folder / "ranges"
         folder.mkdir()
-        model = change_bert_nodes(self.after, lambda body, node: {"NonQuantizableDataType": _FLOAT})
-        return find_ranges(model, self.trial, batches, folder)
+        places = {
+            (body, node.name): folder / f"{number}.txt" for number, (body, node) in enumerate(bert_nodes(self.after))
+        }
 
-    def _time(self, result: Model, feeds: Feeds, repeat: int) -> Speed:
-        programs = [self.trial.program(model) for model in (self.before, result)]
-        before, after = measure_speed(programs, feeds, op_libraries=self.trial.libraries, repeat=repeat)
+        def record_ranges(body: str | None, node: Node) -> dict[str, Attr]:
+            path = str(places[body, node.name].absolute()).encode("utf-8", "surrogateescape")
+            changes = {"CalibrateQuantFactors": Attr("bool", True), "QuantizationFactorsPath": Attr("string", path)}
+            return {**changes, "NonQuantizableDataType": _FLOAT}
+
+        self._results(self._of(change_bert_nodes(self.after, record_ranges)), batches)
+        texts = {place: path.read_text() for place, path in places.items() if path.is_file()}
+        if not texts:
+            what = "the outputs that were run need no node Bert, so it has met no values"
+            raise EngineError(what, path=self.before.path, remedy="choose another signature, or other outputs")
+        return {place: tuple(map(float, text.split())) for place, text in texts.items()}
+
+    def _time(self, result: Model, feeds: Arrays, repeat: int) -> Speed:
+        programs = [self.before, self._of(result)]
+        before, after = measure_speed(programs, feeds, engine_options(self.libraries), repeat=repeat)
         return Speed(before, after, *batch_and_length(feeds))
+
+
+def compare_results(before: Sequence[Arrays], after: Sequence[Arrays]) -> tuple[Accuracy, ...]:
+    """How far two models' results for the same feeds are apart, output by output."""
+    import numpy
+
+    found: list[Accuracy] = []
+    for key in [key for key in before[0] if key in after[0]]:
+        pairs = [(one[key], other[key]) for one, other in zip(before, after, strict=True)]
+        worst = max(compare_arrays(one, other, _ANY).max_abs for one, other in pairs)
+        share = None
+        if all(one.ndim > 1 and one.shape[-1] > 1 and one.dtype.kind == "f" for one, _ in pairs):
+            same = [(one.argmax(-1) == other.argmax(-1)).reshape(-1) for one, other in pairs]
+            share = float(numpy.concatenate(same).mean())
+        found.append(Accuracy(key, worst, share))
+    return tuple(found)

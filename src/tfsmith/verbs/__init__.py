@@ -1,0 +1,1 @@
+"""F6: One file per verb."""
