@@ -3,164 +3,40 @@
     import tfsmith
     m = tfsmith.load("model.ckpt-1603")
     m.graph, m.signatures, m.collections, m.variables["bert/pooler/dense/kernel"].numpy()
-    tfsmith.save(m, "copy.meta")
+    tfsmith.freeze(m, outputs=["loss/output"]).save("frozen.pb")
 
-Names are loaded on first use, so that `import tfsmith` takes a few milliseconds.
+Names are loaded on first use, so that `import tfsmith` takes a few milliseconds. `__init__.pyi` says which there are
+and where each lies; type checkers read it too, so every name is written once.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from tfsmith._version import __version__ as __version__
 
-from tfsmith._version import __version__
-from tfsmith.errors import TfsmithError
 
-if TYPE_CHECKING:
-    from tfsmith import bert_op as bert_op
-    from tfsmith.api import (
-        Runner,
-        check,
-        compare_weights,
-        compile,
-        configure,
-        convert,
-        diff,
-        export,
-        extract,
-        freeze,
-        graph_text,
-        likely_inputs,
-        likely_outputs,
-        load,
-        load_bert,
-        load_pattern,
-        load_recipe,
-        load_weights,
-        make_recipe,
-        map_weights,
-        optimize,
-        replace,
-        run,
-        save,
-        save_pattern,
-        save_recipe,
-        save_replaced,
-        save_weights,
-        summarize,
-        thaw,
-        verify,
-        verify_checksums,
-    )
-    from tfsmith.ir.function import Function
-    from tfsmith.ir.graph import Graph
-    from tfsmith.ir.metagraph import Signature
-    from tfsmith.ir.model import Model
-    from tfsmith.ir.node import Node
-    from tfsmith.ir.recipe import Pattern, Recipe
-    from tfsmith.ir.tensor import Tensor
-
-__all__ = [
-    "load",
-    "save",
-    "freeze",
-    "export",
-    "thaw",
-    "convert",
-    "run",
-    "compile",
-    "diff",
-    "check",
-    "extract",
-    "save_pattern",
-    "load_pattern",
-    "make_recipe",
-    "load_recipe",
-    "save_recipe",
-    "replace",
-    "save_replaced",
-    "configure",
-    "optimize",
-    "load_weights",
-    "save_weights",
-    "compare_weights",
-    "map_weights",
-    "load_bert",
-    "graph_text",
-    "summarize",
-    "likely_inputs",
-    "likely_outputs",
-    "verify",
-    "verify_checksums",
-    "Model",
-    "Graph",
-    "Function",
-    "Node",
-    "Pattern",
-    "Recipe",
-    "Runner",
-    "Signature",
-    "Tensor",
-    "TfsmithError",
-    "__version__",
-]
-
-_FROM_API = (
-    "load",
-    "save",
-    "freeze",
-    "export",
-    "thaw",
-    "convert",
-    "run",
-    "compile",
-    "diff",
-    "check",
-    "extract",
-    "save_pattern",
-    "load_pattern",
-    "make_recipe",
-    "load_recipe",
-    "save_recipe",
-    "replace",
-    "save_replaced",
-    "configure",
-    "optimize",
-    "load_weights",
-    "save_weights",
-    "compare_weights",
-    "map_weights",
-    "load_bert",
-    "graph_text",
-    "summarize",
-    "likely_inputs",
-    "likely_outputs",
-    "verify",
-    "verify_checksums",
-    "Runner",
-)
-_FROM_IR = {
-    "Model": "model",
-    "Graph": "graph",
-    "Function": "function",
-    "Node": "node",
-    "Pattern": "recipe",
-    "Recipe": "recipe",
-    "Signature": "metagraph",
-    "Tensor": "tensor",
-}
+def _homes() -> dict[str, str]:
+    """Where each public name lies, as the table says."""
+    table = __loader__.get_data(__file__.removesuffix("c") + "i").decode()  # type: ignore[name-defined]
+    lines = [line.split() for line in table.splitlines() if line.startswith("from ")]
+    return {words[-1]: words[1] for words in lines}
 
 
 def __getattr__(name: str) -> object:
     from importlib import import_module
 
-    if name in _FROM_API:
-        return getattr(import_module("tfsmith.api"), name)
-    if name in _FROM_IR:
-        return getattr(import_module(f"tfsmith.ir.{_FROM_IR[name]}"), name)
-    if name == "bert_op":
-        return import_module("tfsmith.bert_op")
-    raise AttributeError(f"module 'tfsmith' has no attribute {name!r}")
+    if name.startswith("__") and name != "__all__":  # asked for by Python itself
+        raise AttributeError(f"module 'tfsmith' has no attribute {name!r}")
+    homes = _homes()
+    if name == "__all__":
+        return [known for known in homes if known != "bert_op"]
+    if name not in homes:
+        raise AttributeError(f"module 'tfsmith' has no attribute {name!r}")
+    if homes[name] == "tfsmith":
+        return import_module(f"tfsmith.{name}")
+    found = getattr(import_module(homes[name]), name)
+    globals()[name] = found
+    return found
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted(_homes())

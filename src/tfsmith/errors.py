@@ -2,13 +2,19 @@
 
 Every error says *what* is wrong, *where* (file, byte offset, node or tensor) and *what to do*. The three parts are
 kept apart, so that a program can read them and the command line can print them as one line.
+
+An error, or a note, that is about an option names it as the verb's function does, in braces: `{checkpoint}`,
+`{force=True}`, `{min_elements=0}`. Python shows that as it is, the command line as its flags.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Callable
 
 __all__ = [
+    "worded",
     "TfsmithError",
     "UsageError",
     "NotFoundInModelError",
@@ -23,6 +29,23 @@ __all__ = [
     "OutputError",
     "EngineError",
 ]
+
+_OPTION = re.compile(r"\{([a-z]\w*)(?:=([^{}]*))?\}")
+
+
+def _in_python(name: str, value: str | None) -> str:
+    return f"{name}=" if value is None else f"{name}={value}"
+
+
+def worded(text: str, spell: Callable[[str, str | None], str] = _in_python) -> str:
+    """A text with the options in it as a door spells them.
+
+    Args:
+        text: What an error or a note says, with options in braces.
+        spell: Takes an option's name in Python, and its value if there is one, and says how to give it. By default as
+            an argument in Python.
+    """
+    return _OPTION.sub(lambda found: spell(found[1], found[2]), text) if "{" in text else text
 
 
 class TfsmithError(Exception):
@@ -58,15 +81,20 @@ class TfsmithError(Exception):
         self.args = (self._render(),)
         return self
 
-    def _render(self) -> str:
+    def worded(self, spell: Callable[[str, str | None], str]) -> str:
+        """The error as one line, with options as a door spells them."""
+        return self._render(spell)
+
+    def _render(self, spell: Callable[[str, str | None], str] = _in_python) -> str:
         place = [] if self.path is None else [self.path]
         if self.offset is not None:
             place.append(f"byte {self.offset}")
         if self.where is not None:
             place.append(self.where)
         head = ", ".join(place)
-        text = f"{head}: {self.what}" if head else self.what
-        return f"{text}; {self.remedy}" if self.remedy else text
+        what = worded(self.what, spell)
+        text = f"{head}: {what}" if head else what
+        return f"{text}; {worded(self.remedy, spell)}" if self.remedy else text
 
 
 class UsageError(TfsmithError):

@@ -18,11 +18,11 @@ from tests.support.attack import FLOAT, X, call, function, if_node, remove, soun
 from tests.support.helpers import attr_value, field, node_def
 from tests.support.mutate import byte_mutations, confuse, mutate
 from tests.support.riegeli_files import split
+from tfsmith.cli.show_text import sections
 
 import tfsmith
 from tfsmith import api, records
 from tfsmith.cli.render import _plain
-from tfsmith.cli.show_text import sections
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.formats.savedmodel.folder import save_saved_model

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import planted
 from tests.support.helpers import attr_value, field, graph_def, node_def, write_files
+from tfsmith.cli.show_text import sections
 
 import tfsmith
 from tfsmith import api
-from tfsmith.cli.show_text import sections
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model

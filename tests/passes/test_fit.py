@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import tfsmith
-from tfsmith.api.fitting import fitting_graphs
 from tfsmith.errors import UsageError
 from tfsmith.passes.variables import fit_checkpoint
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_checkpoint_files
+from tfsmith.verbs.files import fitting_graphs
 
 
 @pytest.fixture

@@ -175,7 +175,7 @@ def test_wrong_values(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:-30])
     np.save(tmp_path / "long.npy", np.ones((1, 2)) * 0.1)
     cases = {
-        "x=nothing": "--input x: 'nothing' is neither a file nor JSON; write KEY=FILE.npy",
+        "x=nothing": "input 'x': 'nothing' is neither a file nor JSON; write KEY=FILE.npy",
         "nothing": "does not say for which input it is",
         "y=1": "the model has no input 'y'",
         "y=random": "the model has no input 'y'",
@@ -198,7 +198,7 @@ def test_wrong_values(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[
         assert words in refusal(capsys, model, "-i", value, "-i", "rate=1"), value
     assert "the model wants rate (float32 []), x (float32 [?, 2])" in refusal(capsys, model)
     assert "the model also wants rate (float32 [])" in refusal(capsys, model, "-i", "x=random")
-    assert "--input x is given twice" in refusal(capsys, model, "-i", "x=random", "-i", "x=zeros")
+    assert "input 'x' is given twice" in refusal(capsys, model, "-i", "x=random", "-i", "x=zeros")
 
 
 def test_wrong_use(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -208,7 +208,7 @@ def test_wrong_use(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "--repeat 0 makes no sense" in refusal(capsys, model, *fed, "--repeat", "0")
     assert "--batch 0 makes no sense" in refusal(capsys, model, *fed, "--batch", "0")
     assert "leave one of them out" in refusal(capsys, model, *fed, "--repeat", "2", "--chunk", "2")
-    assert "answers are stored as .npz" in refusal(capsys, model, *fed, "-o", str(tmp_path / "out.txt"))
+    assert "results are stored as .npz" in refusal(capsys, model, *fed, "-o", str(tmp_path / "out.txt"))
     assert "there is no engine 'x'" in refusal(capsys, model, *fed, "--engine", "x")
     assert "no node 'nothing' in the graph" in refusal(capsys, model, *fed, "--fetch", "nothing")
     assert "no signature 'other'" in refusal(capsys, model, *fed, "--signature", "other")

@@ -26,20 +26,6 @@ if TYPE_CHECKING:
     from tfsmith.api.exporting import export as export
     from tfsmith.api.exporting import thaw as thaw
     from tfsmith.api.exporting import thaw_report as thaw_report
-    from tfsmith.api.files import Format as Format
-    from tfsmith.api.files import graph_text as graph_text
-    from tfsmith.api.files import load as load
-    from tfsmith.api.files import load_with as load_with
-    from tfsmith.api.files import refuse_taken as refuse_taken
-    from tfsmith.api.files import save as save
-    from tfsmith.api.files import verify_checksums as verify_checksums
-    from tfsmith.api.files import with_saver as with_saver
-    from tfsmith.api.freezing import freeze as freeze
-    from tfsmith.api.freezing import freeze_report as freeze_report
-    from tfsmith.api.freezing import save_frozen as save_frozen
-    from tfsmith.api.look import likely_inputs as likely_inputs
-    from tfsmith.api.look import likely_outputs as likely_outputs
-    from tfsmith.api.look import show_facts as show_facts
     from tfsmith.api.patterning import configure as configure
     from tfsmith.api.patterning import extract as extract
     from tfsmith.api.patterning import known_barriers as known_barriers
@@ -53,36 +39,12 @@ if TYPE_CHECKING:
     from tfsmith.api.patterning import save_pattern as save_pattern
     from tfsmith.api.patterning import save_recipe as save_recipe
     from tfsmith.api.patterning import save_replaced as save_replaced
-    from tfsmith.api.patterning import select_meta_graph as select_meta_graph
     from tfsmith.api.placing import place_if as place_if
     from tfsmith.api.weighing import compare_weights as compare_weights
     from tfsmith.api.weighing import load_bert as load_bert
     from tfsmith.api.weighing import load_weights as load_weights
     from tfsmith.api.weighing import map_weights as map_weights
     from tfsmith.api.weighing import save_weights as save_weights
-    from tfsmith.engines.compare import Tolerance as Tolerance
-    from tfsmith.engines.compare import blocks as blocks
-    from tfsmith.engines.compare import non_finite as non_finite
-    from tfsmith.engines.compare import tolerance_for as tolerance_for
-    from tfsmith.engines.feeds import Fill as Fill
-    from tfsmith.engines.feeds import as_fed as as_fed
-    from tfsmith.engines.feeds import bind_feeds as bind_feeds
-    from tfsmith.engines.feeds import check_names as check_names
-    from tfsmith.engines.feeds import find_input as find_input
-    from tfsmith.engines.feeds import make_input as make_input
-    from tfsmith.engines.feeds import unknown_input as unknown_input
-    from tfsmith.engines.program import ModelProgram as ModelProgram
-    from tfsmith.engines.program import make_program as make_program
-    from tfsmith.engines.protocol import ENGINES as ENGINES
-    from tfsmith.engines.protocol import Lack as Lack
-    from tfsmith.engines.protocol import LackError as LackError
-    from tfsmith.engines.protocol import Port as Port
-    from tfsmith.engines.runner import Runner as Runner
-    from tfsmith.engines.runner import batch_rows as batch_rows
-    from tfsmith.engines.runner import chunk_rows as chunk_rows
-    from tfsmith.engines.runner import mixed_output as mixed_output
-    from tfsmith.engines.runner import run_in_chunks as run_in_chunks
-    from tfsmith.formats.tensors.npz import write_arrays as write_arrays
     from tfsmith.ir.model import Model as Model
     from tfsmith.ir.recipe import Match as Match
     from tfsmith.ir.recipe import Miss as Miss
@@ -103,18 +65,19 @@ if TYPE_CHECKING:
     from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
     from tfsmith.patterns.replace import Replaced as Replaced
-    from tfsmith.verbs.optimize import Accuracy as Accuracy
-    from tfsmith.verbs.optimize import Optimized as Optimized
-    from tfsmith.verbs.optimize import Speed as Speed
-    from tfsmith.verbs.optimize import optimize as optimize
-    from tfsmith.verbs.run import compile as compile
-    from tfsmith.verbs.run import engine_lacks as engine_lacks
-    from tfsmith.verbs.run import engine_options as engine_options
-    from tfsmith.verbs.run import run as run
-    from tfsmith.verbs.verify import OutputCheck as OutputCheck
+    from tfsmith.verbs.files import Format as Format
+    from tfsmith.verbs.files import graph_text as graph_text
+    from tfsmith.verbs.files import load as load
+    from tfsmith.verbs.files import load_with as load_with
+    from tfsmith.verbs.files import refuse_taken as refuse_taken
+    from tfsmith.verbs.files import save as save
+    from tfsmith.verbs.files import select_meta_graph as select_meta_graph
+    from tfsmith.verbs.files import verify_checksums as verify_checksums
+    from tfsmith.verbs.files import with_saver as with_saver
+    from tfsmith.verbs.show import likely_inputs as likely_inputs
+    from tfsmith.verbs.show import likely_outputs as likely_outputs
+    from tfsmith.verbs.show import show_facts as show_facts
     from tfsmith.verbs.verify import Verified as Verified
-    from tfsmith.verbs.verify import join_verified as join_verified
-    from tfsmith.verbs.verify import verify as verify
     from tfsmith.view.summary import Summary as Summary
     from tfsmith.view.summary import signature_facts as signature_facts
     from tfsmith.view.summary import summarize as summarize
@@ -132,9 +95,6 @@ if TYPE_CHECKING:
 __all__ = [
     "load",
     "save",
-    "freeze",
-    "freeze_report",
-    "save_frozen",
     "with_saver",
     "export",
     "thaw",
@@ -157,21 +117,11 @@ __all__ = [
     "draft_recipe",
     "draft_text",
     "save_draft",
-    "verify",
-    "Verified",
-    "OutputCheck",
-    "join_verified",
     "place_if",
-    "Tolerance",
-    "tolerance_for",
     "draw_recipe",
     "replace",
     "save_replaced",
     "configure",
-    "optimize",
-    "Optimized",
-    "Speed",
-    "Accuracy",
     "save_in_place",
     "select_meta_graph",
     "load_weights",
@@ -192,26 +142,6 @@ __all__ = [
     "likely_outputs",
     "verify_checksums",
     "SECTIONS",
-    "run",
-    "compile",
-    "ModelProgram",
-    "make_program",
-    "engine_options",
-    "engine_lacks",
-    "non_finite",
-    "blocks",
-    "find_input",
-    "bind_feeds",
-    "check_names",
-    "as_fed",
-    "make_input",
-    "unknown_input",
-    "write_arrays",
-    "run_in_chunks",
-    "batch_rows",
-    "chunk_rows",
-    "mixed_output",
-    "ENGINES",
     "Candidate",
     "Checked",
     "Comparison",
@@ -224,19 +154,14 @@ __all__ = [
     "Exported",
     "FreezeOptions",
     "Frozen",
-    "Lack",
-    "LackError",
-    "Fill",
     "Mapped",
     "Match",
     "Miss",
     "Model",
     "Obstacle",
     "Pattern",
-    "Port",
     "Recipe",
     "Replaced",
-    "Runner",
     "ScopeRow",
     "SignatureEdits",
     "Stats",
@@ -265,40 +190,19 @@ _HOMES = MappingProxyType(
             "thaw",
             "thaw_report",
         ),
-        "tfsmith.engines.runner": ("Runner", "batch_rows", "chunk_rows", "mixed_output", "run_in_chunks"),
-        "tfsmith.engines.compare": ("Tolerance", "tolerance_for", "blocks", "non_finite"),
-        "tfsmith.engines.feeds": (
-            "Fill",
-            "as_fed",
-            "bind_feeds",
-            "check_names",
-            "find_input",
-            "make_input",
-            "unknown_input",
-        ),
-        "tfsmith.engines.program": ("ModelProgram", "make_program"),
-        "tfsmith.verbs.run": ("compile", "engine_lacks", "run", "engine_options"),
-        "tfsmith.verbs.verify": ("OutputCheck", "Verified", "join_verified", "verify"),
-        "tfsmith.verbs.optimize": ("Accuracy", "Optimized", "Speed", "optimize"),
-        "tfsmith.formats.tensors.npz": ("write_arrays",),
-        "tfsmith.engines.protocol": ("ENGINES", "Lack", "LackError", "Port"),
         "tfsmith.api.drawing": ("draw_recipe",),
-        "tfsmith.api.files": (
+        "tfsmith.verbs.files": (
             "Format",
             "graph_text",
             "load",
             "load_with",
             "refuse_taken",
             "save",
+            "select_meta_graph",
             "verify_checksums",
             "with_saver",
         ),
-        "tfsmith.api.freezing": (
-            "freeze",
-            "freeze_report",
-            "save_frozen",
-        ),
-        "tfsmith.api.look": (
+        "tfsmith.verbs.show": (
             "likely_inputs",
             "likely_outputs",
             "show_facts",
@@ -318,7 +222,6 @@ _HOMES = MappingProxyType(
             "save_pattern",
             "save_recipe",
             "save_replaced",
-            "select_meta_graph",
         ),
         "tfsmith.api.placing": ("place_if",),
         "tfsmith.api.weighing": (
@@ -355,6 +258,7 @@ _HOMES = MappingProxyType(
             "Thawed",
         ),
         "tfsmith.patterns.replace": ("Replaced",),
+        "tfsmith.verbs.verify": ("Verified",),
         "tfsmith.view.summary": (
             "Summary",
             "signature_facts",

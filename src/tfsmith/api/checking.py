@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from tfsmith import records
-from tfsmith.api.files import load_with
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.check_target import Checked, Obstacle, Target, check_target, find_target, target_names
 from tfsmith.passes.fold_shapes import FOLDED_OPS
 from tfsmith.passes.freeze import FreezeOptions, freeze
+from tfsmith.verbs.files import load_with
 
 __all__ = ["check", "targets"]
 

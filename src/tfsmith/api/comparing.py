@@ -6,7 +6,6 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from tfsmith.api.files import load_with
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
@@ -16,6 +15,7 @@ from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueCha
 from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import open_file
+from tfsmith.verbs.files import load_with
 from tfsmith.view.summary import difference_facts, shape_facts
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare

@@ -9,10 +9,10 @@ from typing import Any
 
 from tfsmith import records
 from tfsmith.api.exporting import _foreign_assets, _with_assets
-from tfsmith.api.files import Format, _path, _refuse_own_files, load, load_with
 from tfsmith.ir.model import Model
 from tfsmith.passes.convert import Converted, ConvertOptions
 from tfsmith.passes.interface import Note
+from tfsmith.verbs.files import Format, _path, _refuse_own_files, load, load_with
 
 __all__ = ["convert"]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from tfsmith.api.files import _path, _refuse_own_files, load
 from tfsmith.ir.model import Model
 from tfsmith.patterns.draft import Drafted, DraftedInput, DraftOptions
 from tfsmith.patterns.draft import draft as draft_block
 from tfsmith.storage.sink import explained, write_atomically
+from tfsmith.verbs.files import _path, _refuse_own_files, load
 
 __all__ = ["Drafted", "DraftedInput", "draft_recipe", "draft_text", "save_draft"]
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from tfsmith.api.files import _path, _refuse_own_files
 from tfsmith.api.patterning import replace
 from tfsmith.errors import NotFoundInModelError, OutputError
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.recipe import Match, Recipe, Variant
 from tfsmith.storage.sink import write_atomically
+from tfsmith.verbs.files import _path, _refuse_own_files
 
 __all__ = ["draw_recipe"]
 

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tfsmith import records
-from tfsmith.api.files import load_with, save
-from tfsmith.api.fitting import require_graph
 from tfsmith.errors import UnreadableFileError
 from tfsmith.ir.metagraph import SERVING_DEFAULT
 from tfsmith.ir.model import Model, SideFile
@@ -19,6 +17,7 @@ from tfsmith.passes.interface import Note
 from tfsmith.passes.thaw import Thawed, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
 from tfsmith.storage.span import real_path
+from tfsmith.verbs.files import load_with, require_graph, save
 
 __all__ = ["export", "thaw", "thaw_report"]
 

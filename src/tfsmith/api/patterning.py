@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith import records
-from tfsmith.api.files import _path, _refuse_own_files, load
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
@@ -19,6 +18,7 @@ from tfsmith.passes.interface import Note
 from tfsmith.patterns.library import builtin_recipe, builtin_recipes
 from tfsmith.storage.sink import explained, write_atomically
 from tfsmith.storage.span import real_path
+from tfsmith.verbs.files import _path, _refuse_own_files, load
 
 if TYPE_CHECKING:  # each verb needs only its own
     from tfsmith.passes.configure import Configured
@@ -39,23 +39,9 @@ __all__ = [
     "save_pattern",
     "save_recipe",
     "save_replaced",
-    "select_meta_graph",
 ]
 
 Source = Model | str | os.PathLike[str]
-
-
-def select_meta_graph(model: Model, index: int) -> Model:
-    """The same model, seen through its meta graph number `index`, counted from 0.
-
-    Raises:
-        NotFoundInModelError: It has no such number.
-    """
-    if not 0 <= index < len(model.meta_graphs):
-        count = len(model.meta_graphs)
-        there = f"it has {count}, counted from 0" if count else "it has none"
-        raise NotFoundInModelError(f"there is no meta graph {index}", path=model.path, remedy=there)
-    return records.replace(model, selected=index)
 
 
 def extract(

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from tfsmith.api.files import _path, _refuse_own_files
 from tfsmith.errors import OutputError, TfsmithError
 from tfsmith.ir.model import Model
 from tfsmith.storage.output import AtomicFolder
 from tfsmith.storage.sink import explained, fsync_folder, temporary_sibling
+from tfsmith.verbs.files import _path, _refuse_own_files
 
 __all__ = ["place_if"]
 

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tfsmith.api.files import _refuse_own_files, load, load_with
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError, WrongFileError
 from tfsmith.ir.model import Checkpoint, Model
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.storage.span import open_file, real_path
+from tfsmith.verbs.files import _refuse_own_files, load, load_with
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare
 from tfsmith.weights.mapping import Mapped, apply_map, check_shapes, parse_config

@@ -8,12 +8,15 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from tfsmith.errors import OutputError, TfsmithError, UsageError
+from tfsmith.errors import OutputError, TfsmithError, UsageError, worded
+from tfsmith.ir.names import nearest
 from tfsmith.ir.shape import Shape
+from tfsmith.verbs.declare import SPELLINGS
+from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
 
 __all__ = [
     "LineParser",
@@ -21,7 +24,10 @@ __all__ = [
     "emit",
     "complain",
     "warn",
+    "spelled",
+    "similar",
     "open_closed_streams",
+    "progress",
     "rare_collections",
     "printable",
     "human_bytes",
@@ -51,6 +57,22 @@ class LineParser(argparse.ArgumentParser):
         complain(f"error: {message}; `{self.prog} --help` lists what it takes")
         raise SystemExit(BAD)
 
+    def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """As its base; an option that is not known is named first of all, with the one that is like it."""
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        args = list(sys.argv[1:] if args is None else args)
+        for word in () if self._subparsers is not None else args:
+            option = word.partition("=")[0]
+            if len(option) > 2 and option.startswith("--") and not any(flag.startswith(option) for flag in flags):
+                self.error(f"there is no option {option}{similar(option, flags)}")
+        return argparse.ArgumentParser.parse_args(self, args, namespace)
+
+
+def similar(word: str, words: Sequence[str]) -> str:
+    """The word that may be meant, as a question; empty if none is near."""
+    near = nearest(word, words, 1) if word else []
+    return f" (did you mean {near[0]}?)" if near else ""
+
 
 def run(work: Callable[[], int], *, debug: bool = False) -> int:
     """Runs a verb; a `TfsmithError` becomes one `error:` line on stderr and exit code 2."""
@@ -67,7 +89,7 @@ def run(work: Callable[[], int], *, debug: bool = False) -> int:
         complain(f"error: stopped by {'another program' if is_ended else 'the keyboard'}; nothing was written")
         return 143 if is_ended else 130
     except TfsmithError as error:
-        return _fail(str(error), debug=debug)
+        return _fail(error.worded(spelled), debug=debug)
     except OSError as error:
         if not error.filename:  # not about a file that was named, so about what we print
             return _fail(f"stdout: {error.strerror or error}; print to another place", debug=debug)
@@ -133,7 +155,49 @@ def complain(text: str) -> None:
 def warn(notes: Iterable[object]) -> None:
     """Writes one line to stderr for each thing that the user should know."""
     for note in notes:
-        complain(f"warning: {note}")
+        complain(f"warning: {worded(str(note), spelled)}")
+
+
+def spelled(name: str, value: str | None) -> str:
+    """An option that an error names, as the command takes it: `--force`, `--checkpoint`, `--min-elements 0`."""
+    flag = SPELLINGS[name][-1] if name in SPELLINGS else f"--{name.replace('_', '-')}"
+    if value == "False":
+        return f"--no-{flag[2:]}"
+    plain = None if value is None else value.strip("'\"")
+    return flag if plain in (None, "", "True") else f"{flag} {plain}"
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Gives what a verb calls when a step begins: on a terminal, a step of more than a second is shown on stderr."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from threading import Event, Thread
+    from time import monotonic
+
+    steps = [("", monotonic())]
+    done = Event()
+
+    def step(name: str) -> None:
+        steps[0] = (name, monotonic())
+
+    def show() -> None:
+        while not done.wait(0.25):
+            name, begun = steps[0]
+            seconds = int(monotonic() - begun)
+            if name and seconds:
+                sys.stderr.write(f"\r\x1b[K{printable(name)} ({seconds} s)")
+                sys.stderr.flush()
+
+    shown = Thread(target=show, daemon=True)
+    shown.start()
+    try:
+        yield step
+    finally:
+        done.set()
+        shown.join()
+        sys.stderr.write("\r\x1b[K")
 
 
 def open_closed_streams() -> None:
@@ -141,15 +205,6 @@ def open_closed_streams() -> None:
     for name in ("stdin", "stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w", encoding="utf-8"))  # noqa: SIM115
-
-
-def printable(text: str) -> str:
-    """Text from a file, made safe for a terminal: one line, and no control characters that would command it."""
-    return text if text.isprintable() else "".join(char if char.isprintable() else _escape(char) for char in text)
-
-
-def _escape(char: str) -> str:
-    return char.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
 def emit(text: str, *, exact: bool = False) -> None:
@@ -160,34 +215,12 @@ def emit(text: str, *, exact: bool = False) -> None:
         exact: Whether a pipe or file gets every character as it is.
     """
     if not exact or sys.stdout.isatty():
-        text = _COMMANDS.sub(lambda found: _escape(found[0]), text)
+        text = _COMMANDS.sub(lambda found: escaped(found[0]), text)
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def human_bytes(size: int) -> str:
-    """A size as people read it: 438.0 MB."""
-    if size < 1000:
-        return f"{size} B"
-    value = float(size)
-    for unit in ("kB", "MB", "GB", "TB"):
-        value /= 1000
-        if value < 999.95 or unit == "TB":
-            return f"{value:.1f} {unit}"
-    raise AssertionError("unreachable")
-
-
-def human_count(count: int) -> str:
-    """A count with thin groups: 109,483,778."""
-    return f"{count:,}"
-
-
-def plural(count: int, word: str) -> str:
-    """A number of things: 1 node, 2 nodes."""
-    return f"{count:,} {word}{'s' * (count != 1)}"
 
 
 def input_shape(text: str) -> tuple[str, Shape]:

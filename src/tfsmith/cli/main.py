@@ -1,57 +1,138 @@
-"""`tfsmith VERB ...`: finds the verb, loads only its file, and runs it."""
+"""`tfsmith VERB ...`: finds the verb, loads only its file, runs it, and shows its result."""
 
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 from importlib import import_module
-from types import MappingProxyType
+from typing import Any
 
 from tfsmith._version import __version__
-from tfsmith.cli.common import BAD, LineParser, open_closed_streams, rare_collections, run
-
-__all__ = ["main", "VERBS"]
-
-VERBS = MappingProxyType(
-    {
-        "show": "what is inside a model",
-        "freeze": "turns variables into constants: one self-contained graph",
-        "export": "writes a SavedModel with real variables, ready for serving",
-        "thaw": "turns the constants of a frozen graph back into variables, to train it further",
-        "weights": "the weights alone: as a table, as safetensors or npz, renamed for other frameworks, compared",
-        "convert": "changes the file format, and on the way names, types and signatures",
-        "run": "asks a model, on an embedded engine or on TensorFlow",
-        "diff": "what changed between two models",
-        "check": "which ops of a model another program cannot import, and what to do",
-        "extract": "cuts a pattern out of a graph: from seed nodes back to barriers",
-        "recipe": "makes, checks and lists recipes: what to find in a graph, and what to put in its place",
-        "replace": "finds what a recipe describes, and puts the recipe's nodes in its place",
-        "configure": "sets attributes of nodes, in place or in a copy",
-        "optimize": "makes a BERT faster: its encoder becomes one optimized op, proven and timed",
-        "verify": "whether two models answer the same, and where they part",
-        "demo": "the whole story on a small BERT made on the spot",
-    }
+from tfsmith.cli.common import (
+    BAD,
+    DONE,
+    NO,
+    LineParser,
+    complain,
+    emit,
+    open_closed_streams,
+    progress,
+    rare_collections,
+    run,
+    similar,
+    spelled,
+    warn,
 )
+from tfsmith.cli.parser import arguments_of, make_parser
+from tfsmith.cli.render import print_sections
+from tfsmith.errors import worded
+from tfsmith.verbs import VERBS
+from tfsmith.verbs.declare import Verb, read_verb
+from tfsmith.verbs.shared import ModelResult, Result
+from tfsmith.view.text import json_value
+
+__all__ = ["main", "show_result"]
 
 
 @rare_collections()
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line and gives the exit code."""
     open_closed_streams()
-    arguments = list(sys.argv[1:] if argv is None else argv)
-    parser = LineParser(prog="tfsmith", description="The workshop for TensorFlow model files that needs no TensorFlow.")
-    parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
-    wanted = next((word for word in arguments if not word.startswith("-")), None)
-    modules = {}
-    for name, what in VERBS.items():
-        verb = verbs.add_parser(name, help=what, description=what[0].upper() + what[1:] + ".")
-        if name == wanted:  # only the verb that runs is imported
-            modules[name] = import_module(f"tfsmith.cli.{name}")
-            modules[name].add_arguments(verb)
-        verb.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    words = list(sys.argv[1:] if argv is None else argv)
     try:
-        parsed = parser.parse_args(arguments)
+        return _main(words)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else BAD
-    return run(lambda: int(modules[parsed.verb].work(parsed)), debug=parsed.debug)
+
+
+def _main(words: list[str]) -> int:
+    name, rest = _command(words)
+    if not name:
+        return _top(words)
+    home, _ = VERBS[name]
+    if not home:
+        return _old(name, rest)
+    verb = read_verb(name, home)
+    parsed = make_parser(verb).parse_args(rest)
+    return run(lambda: _work(verb, parsed), debug=parsed.debug)
+
+
+def _command(words: list[str]) -> tuple[str, list[str]]:
+    """The verb that the words begin with, of one or two words, and what follows it."""
+    for count in (2, 1):
+        name = " ".join(words[:count])
+        if len(words) >= count and name in VERBS:
+            return name, words[count:]
+    return "", words
+
+
+def _top(words: list[str]) -> int:
+    """No verb: help, the version, or what may have been meant."""
+    what = "The workshop for TensorFlow model files that needs no TensorFlow."
+    parser = LineParser(prog="tfsmith", description=what)
+    parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
+    for name, (_, line) in VERBS.items():
+        verbs.add_parser(name, help=line)
+    word = next((word for word in words if not word.startswith("-")), None)
+    if word is not None and word not in VERBS and not {"-h", "--help", "--version"} & set(words):
+        parser.error(f"there is no verb {word!r}{similar(word, list(VERBS))}")
+    parser.parse_args(words)
+    return BAD
+
+
+def _old(name: str, words: list[str]) -> int:
+    module = import_module(f"tfsmith.cli.{name}")
+    parser = LineParser(prog=f"tfsmith {name}", description=VERBS[name][1])
+    module.add_arguments(parser)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    parsed = parser.parse_args(words)
+    return run(lambda: int(module.work(parsed)), debug=parsed.debug)
+
+
+def _work(verb: Verb, parsed: Namespace) -> int:
+    arguments = arguments_of(verb, parsed)
+    if any(option.kind == "Progress" for option in verb.options):
+        with progress() as step:
+            result = verb.function(**arguments, progress=step)
+    else:
+        result = verb.function(**arguments)
+    return show_result(result, as_json=parsed.json, out=getattr(parsed, "out", None))
+
+
+def show_result(result: Result, *, as_json: bool = False, out: object = None) -> int:
+    """Prints what a verb gave: data to stdout, the rest to stderr; and gives the exit code.
+
+    Args:
+        result: What it gave.
+        as_json: Whether to print JSON.
+        out: Where it was to be written.
+    """
+    for line in result.remarks:
+        complain(worded(line, spelled))
+    verified = result.verified if isinstance(result, ModelResult) else None
+    if verified is not None:
+        for line in verified.brief():
+            complain(worded(line, spelled))
+        if not verified.is_same:
+            complain(f"error: the result does not answer as the original does; {out} was not written")
+            return NO
+    warn(result.notes)
+    if as_json:
+        emit(_json(result.to_json()) + "\n", exact=True)
+    elif result.text is not None:
+        emit(result.text, exact=True)
+    else:
+        print_sections(result.report())
+    return DONE if result else NO
+
+
+def _json(facts: dict[str, Any]) -> str:
+    """Facts as JSON, which has no infinity and no NaN: these are texts in it."""
+    import json
+
+    try:
+        return json.dumps(facts, indent=2, allow_nan=False, default=str)
+    except ValueError:
+        return json.dumps(json_value(facts), indent=2, allow_nan=False, default=str)

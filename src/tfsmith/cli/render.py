@@ -3,62 +3,38 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from tfsmith.cli.common import emit, printable
-from tfsmith.records import record
+from tfsmith.cli.common import emit
+from tfsmith.view.text import Section, plain_text, printable
 
 __all__ = ["Section", "print_sections"]
 
-_WIDEST = 160
-"""Cells are filled up to this width at most: a single name of a megabyte would make every row that long."""
 
-
-@record
-class Section:
-    """A titled table; `header` may be empty, and `notes` are lines below it."""
-
-    title: str
-    rows: Sequence[tuple[str, ...]] = ()
-    header: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    right: frozenset[int] = frozenset()
-    """Columns that are aligned to the right."""
-
-
-def print_sections(sections: Sequence[Section]) -> None:
-    """Prints to stdout: with colours and fitted columns on a terminal, as plain aligned text otherwise."""
-    if sys.stdout.isatty():
-        _print_rich(sections)
+def print_sections(sections: Iterable[Section | str]) -> None:
+    """Prints lines and tables to stdout: with colours and fitted columns on a terminal, as plain text otherwise."""
+    report = list(sections)
+    if sys.stdout.isatty() and any(isinstance(part, Section) for part in report):
+        _print_rich(report)
     else:
-        emit("\n".join(_plain(section) for section in sections), exact=True)
+        emit(plain_text(report), exact=True)
 
 
-def _plain(section: Section) -> str:
-    rows = [tuple(map(printable, row)) for row in ((section.header, *section.rows) if section.header else section.rows)]
-    columns = max((len(row) for row in rows), default=0)
-    widths = [max((len(row[column]) for row in rows if column < len(row)), default=0) for column in range(columns)]
-    widths = [min(width, _WIDEST) for width in widths]
-    lines = [printable(section.title)] if section.title else []
-    for row in rows:
-        cells = [
-            cell.rjust(widths[column]) if column in section.right else cell.ljust(widths[column])
-            for column, cell in enumerate(row)
-        ]
-        lines.append(("  " + "  ".join(cells)).rstrip())
-    lines += [f"  {printable(note)}" for note in section.notes]
-    return "\n".join(lines) + "\n"
-
-
-def _print_rich(sections: Sequence[Section]) -> None:
+def _print_rich(report: Sequence[Section | str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False)
-    for number, section in enumerate(sections):
-        if number:
+    last: Section | str = ""
+    for section in report:
+        if isinstance(section, str):
+            console.print(Text(printable(section)))
+            last = section
+            continue
+        if isinstance(last, Section):
             console.print()
+        last = section
         if section.title:
             console.print(Text(printable(section.title), style="bold cyan"))
         columns = max((len(row) for row in (section.header, *section.rows)), default=0)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, NO, complain
+from tfsmith.cli.common import DONE, NO, complain, spelled
+from tfsmith.errors import worded
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 
+if TYPE_CHECKING:
+    from tfsmith.verbs.verify import Verified
+
 __all__ = ["Proof", "add_verify_arguments", "check_outputs", "write_verified"]
 
-Proof = Callable[[Path], "api.Verified"]
+Proof = Callable[[Path], "Verified"]
 """Looks at what was written, and compares it with the original."""
 
 
@@ -53,21 +58,20 @@ def write_verified(
         write(Path(path))
         return DONE
 
-    from tfsmith.cli.verify import tell  # loads what runs models, which others do not need
-
-    def prove(there: Path) -> tuple[bool, api.Verified]:
+    def prove(there: Path) -> tuple[bool, Verified]:
         found = proof(there)
         return found.is_same, found
 
     found = api.place_if(model, path, write, prove, force=force, overwrite=overwrite)
-    tell(found, to_stderr=True)
+    for line in found.brief():
+        complain(worded(line, spelled))
     if found.is_same:
         return DONE
     complain(f"error: the result does not answer as the original does; {path} was not written")
     return NO
 
 
-def check_signatures(arguments: argparse.Namespace, a: Model, b: Model, *, dtype: str | None = None) -> api.Verified:
+def check_signatures(arguments: argparse.Namespace, a: Model, b: Model, *, dtype: str | None = None) -> Verified:
     """Holds every signature of the result against the tensors of the original that it names.
 
     Args:
@@ -76,13 +80,15 @@ def check_signatures(arguments: argparse.Namespace, a: Model, b: Model, *, dtype
         b: The result.
         dtype: What its weights were rounded to, if they were.
     """
-    found: list[api.Verified] = []
+    from tfsmith.verbs.verify import join_verified  # loads what runs models, which others do not need
+
+    found: list[Verified] = []
     for key, signature in b.signatures.items():
         outputs = {info.name: name for name, info in signature.outputs.items() if info.encoding == "dense"}
         named = {name: own for name, own in outputs.items() if parse_input(name).node in a.graph}
         if named:
             found.append(check_outputs(arguments, a, b, named, (None, key), dtype=dtype))
-    return api.join_verified(found) if found else check_outputs(arguments, a, b, dtype=dtype)
+    return join_verified(found) if found else check_outputs(arguments, a, b, dtype=dtype)
 
 
 def check_outputs(
@@ -93,10 +99,13 @@ def check_outputs(
     signature: tuple[str | None, str | None] = (None, None),
     *,
     dtype: str | None = None,
-) -> api.Verified:
+) -> Verified:
     """Runs both, as the arguments of `--verify` say; weights that were rounded to a dtype leave its tolerance."""
-    room = None if dtype is None else api.tolerance_for(dtype, reordered=False)
-    return api.verify(
+    from tfsmith.engines.compare import tolerance_for
+    from tfsmith.verbs.verify import verify
+
+    room = None if dtype is None else tolerance_for(dtype, reordered=False)
+    return verify(
         a,
         b,
         outputs=outputs or (),

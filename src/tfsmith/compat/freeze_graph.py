@@ -7,10 +7,11 @@ import sys
 from collections.abc import Sequence
 from glob import escape
 
-from tfsmith import api
 from tfsmith.cli.common import BAD, DONE, LineParser, emit, run, warn
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
+from tfsmith.verbs.files import load, save, with_saver
+from tfsmith.verbs.freeze import freeze
 
 __all__ = ["main"]
 
@@ -53,16 +54,16 @@ def _load(flags: argparse.Namespace) -> Model:
     """The model that the flags name, in the original's order of precedence."""
     checkpoint = flags.input_checkpoint or None
     if flags.input_meta_graph:
-        return api.load(flags.input_meta_graph, checkpoint=checkpoint)
+        return load(flags.input_meta_graph, checkpoint=checkpoint)
     if flags.input_saved_model_dir:
-        return api.load(flags.input_saved_model_dir, tags=_names(flags.saved_model_tags))
+        return load(flags.input_saved_model_dir, tags=_names(flags.saved_model_tags))
     if not flags.input_graph:
         remedy = "pass --input_graph, --input_meta_graph or --input_saved_model_dir"
         raise UsageError("there is no graph to freeze", remedy=remedy)
     if not checkpoint:
         raise UsageError("there is no checkpoint to take the values from", remedy="pass --input_checkpoint")
-    model = api.load(flags.input_graph, checkpoint=checkpoint)
-    return api.with_saver(model, flags.input_saver) if flags.input_saver else model
+    model = load(flags.input_graph, checkpoint=checkpoint)
+    return with_saver(model, flags.input_saver) if flags.input_saver else model
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -77,7 +78,8 @@ def _work(flags: argparse.Namespace) -> int:
         )
     if not flags.output_graph:
         raise UsageError("there is no place to write to", remedy="pass --output_graph")
-    options = api.FreezeOptions(
+    frozen = freeze(
+        _load(flags),
         outputs,
         clear_devices=flags.clear_devices,
         only=tuple(map(escape, _names(flags.variable_names_whitelist))),
@@ -85,8 +87,7 @@ def _work(flags: argparse.Namespace) -> int:
         initializers=_names(flags.initializer_nodes),
         inline=False,
     )
-    frozen = api.freeze_report(_load(flags), options)
-    api.save(frozen.model, flags.output_graph, format="pb")
+    save(frozen.model, flags.output_graph, format="pb")
     warn(frozen.notes)
     emit(f"Converted {len(frozen.converted)} variables to const ops.\n")
     return DONE

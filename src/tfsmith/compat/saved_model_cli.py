@@ -6,7 +6,6 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfsmith.api import load
 from tfsmith.cli.common import BAD, DONE, LineParser, emit, run
 from tfsmith.compat.signature_text import (
     all_text,
@@ -18,6 +17,7 @@ from tfsmith.compat.signature_text import (
 )
 from tfsmith.errors import WrongFileError
 from tfsmith.ir.model import Model
+from tfsmith.verbs.files import load
 
 __all__ = ["main"]
 

@@ -25,6 +25,10 @@ class Tolerance:
         """A wider one."""
         return Tolerance(self.relative * factor, self.absolute * factor)
 
+    def shown(self) -> str:
+        """As a formula."""
+        return f"{self.absolute:g} + {self.relative:g}|a|"
+
 
 _EXACT = Tolerance(0.0, 0.0)
 _OF_DTYPE = MappingProxyType(

@@ -78,7 +78,7 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
             if name == names[-1]:
                 raise
             error = refused
-            refusals.append(str(refused))
+            refusals.append("; ".join(part for part in (refused.what, refused.remedy) if part))
     if error is not None and len(refusals) == 1:
         raise error
     reasons = "; ".join(refusals)

@@ -70,7 +70,7 @@ def pair_outputs(a: ModelProgram, b: ModelProgram) -> tuple[PortPair, ...]:
     if len(a.outputs) == len(b.outputs) == 1:
         return (PortPair(next(iter(a.outputs)), next(iter(b.outputs))),)
     what = f"the models have no output in common: {', '.join(a.outputs)} against {', '.join(b.outputs)}"
-    raise UsageError(what, remedy="name them: --output KEY_OF_A=KEY_OF_B")
+    raise UsageError(what, remedy="name them: {outputs=KEY_OF_A=KEY_OF_B}")
 
 
 def _pair(a: Mapping[str, Port], b: Mapping[str, Port]) -> tuple[PortPair, ...]:
@@ -169,7 +169,7 @@ class InputMaker:
         known = [port.dtype.base for port in ports if port.dtype is not None]
         if len(set(map(_kind, known))) > 1:
             what = f"input {pair.key!r} is {known[0]} in A and {known[1]} in B"
-            raise UsageError(what, remedy="no made-up input fits both; pass your own as --inputs FILE.npz, if one does")
+            raise UsageError(what, remedy="no made-up input fits both; pass your own ({inputs}), if one does")
         return min(known, key=lambda one: one.itemsize, default=None)
 
     def _shape(self, pair: PortPair) -> Shape:
@@ -221,9 +221,9 @@ def check_sizes(program: ModelProgram, batch: int | None, length: int | None) ->
         if not port.required or len(dims) < 2:
             continue
         if batch is not None and dims[0] not in (-1, batch):
-            raise UsageError(f"the model takes batches of {dims[0]}, and no others", remedy="leave the batch size out")
+            raise UsageError(f"the model takes batches of {dims[0]}, and no others", remedy="leave {batch_size} out")
         if length is not None and dims[1] not in (-1, length):
-            remedy = "leave the sequence length out"
+            remedy = "leave {sequence_length} out"
             raise UsageError(f"the model takes sequences of {dims[1]}, and no others", remedy=remedy)
 
 
@@ -277,7 +277,7 @@ def split_rows(program: ModelProgram, data: Mapping[str, Any]) -> tuple[list[Arr
     size = next((one for one in first if one > 0), None)
     used = rows if size is None else rows - rows % size
     if not used:
-        remedy = "give as many, or export the model with another batch size"
+        remedy = "give as many, or export the model with another {batch_size}"
         raise UsageError(f"{rows} rows of data do not fill a batch of {size or 1}", remedy=remedy)
     step = size or _ROWS
     starts = range(0, used, step)

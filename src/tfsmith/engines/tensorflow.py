@@ -69,7 +69,7 @@ class TensorFlow:
                 raise EngineError("there is no such op library", path=library, remedy=remedy)
         lacks = () if options.op_libraries else self.lacks(program)
         if lacks:
-            remedy = "pass the library that has them (--op-library SO)"
+            remedy = "pass the library that has them ({op_libraries})"
             raise LackError(self.name, lacks, path=program.path, remedy=remedy)
         return TensorFlowProgram(program, options)
 

@@ -1,1 +1,39 @@
-"""F6: One file per verb."""
+"""F6: the verbs. A verb is one function, whose signature and docstring are the Python call, the command and its page.
+
+`VERBS` is the one table of them: the command's name, where its function lies, and a line about it. It is read without
+importing any verb, so that `tfsmith --help` and `tfsmith show` load only what they need.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+__all__ = ["VERBS"]
+
+VERBS = MappingProxyType(
+    {
+        "show": ("show.show", "what is inside a model"),
+        "freeze": ("freeze.freeze", "turns variables into constants: one self-contained graph"),
+        "export": ("", "writes a SavedModel with real variables, ready for serving"),
+        "thaw": ("", "turns the constants of a frozen graph back into variables, to train it further"),
+        "weights": (
+            "",
+            "the weights alone: as a table, as safetensors or npz, renamed for other frameworks, compared",
+        ),
+        "convert": ("", "changes the file format, and on the way names, types and signatures"),
+        "run": ("run.run", "runs a model, on an embedded engine or on TensorFlow"),
+        "diff": ("", "what changed between two models"),
+        "check": ("", "which ops of a model another program cannot import, and what to do"),
+        "extract": ("", "cuts a pattern out of a graph: from seed nodes back to barriers"),
+        "recipe": ("", "makes, checks and lists recipes: what to find in a graph, and what to put in its place"),
+        "replace": ("", "finds what a recipe describes, and puts the recipe's nodes in its place"),
+        "configure": ("", "sets attributes of nodes, in place or in a copy"),
+        "optimize": (
+            "optimize.optimize",
+            "makes a BERT faster: its encoder becomes one optimized op, proven and timed",
+        ),
+        "verify": ("verify.verify", "whether two models compute the same, and where they part"),
+        "demo": ("demo.demo", "the whole story on a small BERT made on the spot"),
+    }
+)
+"""Command: module and function below `tfsmith.verbs`, and one line. Of two words, it is an action: "recipe list"."""

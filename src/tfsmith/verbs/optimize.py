@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfsmith import bert_op
-from tfsmith.api.files import _path, load
-from tfsmith.api.patterning import replace as replace_nodes
-from tfsmith.api.patterning import save_replaced
 from tfsmith.api.placing import place_if
 from tfsmith.engines.compare import Tolerance, compare_arrays, tolerance_for
 from tfsmith.engines.feeds import bind_feeds
@@ -34,15 +30,27 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.passes.bert_node import BERT, Ranges, bert_nodes, change_bert_nodes, mask_adder, quantize_bert_nodes
-from tfsmith.patterns.replace import Replaced
 from tfsmith.records import record, replace
+from tfsmith.verbs.feed_values import read_feeds
+from tfsmith.verbs.files import load
+from tfsmith.verbs.replace import Replaced, save_replaced
+from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
+from tfsmith.verbs.shared import Result, names_of, open_model
 from tfsmith.verbs.verify import Verified
 from tfsmith.verbs.verify import verify as verify_models
+from tfsmith.view.text import Section
 
-__all__ = ["Accuracy", "Optimized", "Speed", "compare_results", "fuse_encoder", "optimize"]
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
+    from tfsmith.verbs.shared import Feeds, FilePath, Loads, ModelOrPath, Names, Out, Progress
+
+__all__ = ["FLAGS", "Accuracy", "Optimized", "Speed", "compare_results", "fuse_encoder", "optimize"]
+
+FLAGS = {"out": ("--output",), "inputs": ("--inputs",)}
 _RECIPE = "bert-encoder"
+_MISSES = ("skipped", "reason", "nearest_miss")
 
 _LONGEST = 512
 """What BERT's own position embeddings allow, for models that leave the length open."""
@@ -99,21 +107,21 @@ class Accuracy:
 
 
 @record
-class Optimized:
+class Optimized(Result):
     """What optimizing gave. It is true if the result computes what the original does.
 
     Attributes:
         replaced: The encoders that were found; if there are none, the reason, and the nearest miss.
-        written: The file or folder; None if nothing was written, as no encoder was found or the answers differ.
-        verified: The original against the result, in floats or bfloat16; None if that was not asked for.
-        speed: How fast both are; None if that was not asked for, or the answers differ.
+        out: The file or folder; None if nothing was written, as no encoder was found or the results differ.
+        verified: The original against the result, in float32 or bfloat16; None if that was not asked for.
+        speed: How fast both are; None if that was not asked for, or the results differ.
         accuracy: With calibration: the original against the result in int8, output by output.
         rows: How many rows of calibration data were run.
         notes: What the user should know.
     """
 
     replaced: Replaced
-    written: Path | None = None
+    out: Path | None = None
     verified: Verified | None = None
     speed: Speed | None = None
     accuracy: tuple[Accuracy, ...] = ()
@@ -121,8 +129,13 @@ class Optimized:
     notes: tuple[str, ...] = ()
 
     @property
+    def model(self) -> Model:
+        """The model with the optimized op; the original if no encoder was found."""
+        return self.replaced.model
+
+    @property
     def is_right(self) -> bool:
-        """Whether the result answers as the original, as far as that was asked; int8 must give finite numbers."""
+        """Whether the result computes what the original does, as far as that was asked; int8 must give numbers."""
         is_same = self.verified is None or self.verified.is_same
         return bool(self.replaced.matches) and is_same and all(one.max_abs < float("inf") for one in self.accuracy)
 
@@ -131,90 +144,186 @@ class Optimized:
 
     @property
     def max_abs_diff(self) -> float | None:
-        """The largest difference between answers of the original and of what was written; None if none was run."""
+        """The largest difference between results of the original and of what was written; None if none was run."""
         found = [one.max_abs for one in self.accuracy]
         found = found or ([] if self.verified is None else [one.max_abs for one in self.verified.outputs])
         return max(found, default=None)
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is no warning: that it got slower, or was not written."""
+        found: list[str] = []
+        if self.speed is not None and self.speed.speedup < 1:  # small models, long sequences, or a busy machine
+            slow = "the result is slower than the original here; time it again with more {repeat}"
+            found.append(f"{slow}, on the sizes that you use")
+        if self.replaced.matches and not self.is_right:
+            found.append("error: the result does not answer as the original does; it was not written")
+        return tuple(found)
+
+    def report(self) -> Iterator[Section | str]:
+        """The encoders, and tables of what was verified, calibrated and timed."""
+        yield from self.replaced.report()
+        if self.verified is not None:
+            rows = [
+                (one.key, f"{one.max_abs:.3g}", one.tolerance.shown(), one.reason or "same")
+                for one in self.verified.outputs
+            ]
+            yield Section("", rows, ("output", "max abs", "allowed", "verdict"))
+        if self.accuracy:
+            shares = ["" if one.same_argmax is None else f"{100 * one.same_argmax:.1f} %" for one in self.accuracy]
+            parts = zip(self.accuracy, shares, strict=True)
+            rows = [(one.key, f"{one.max_abs:.3g}", share, str(self.rows)) for one, share in parts]
+            yield Section("", rows, ("output, in int8", "max abs", "same argmax", "rows"))
+        if self.speed is not None:
+            speed = self.speed
+            sizes = ["" if size is None else str(size) for size in (speed.batch, speed.sequence_length)]
+            row = (*sizes, f"{speed.before_ms:.2f} ms", f"{speed.after_ms:.2f} ms", f"{speed.speedup:.2f}")
+            yield Section("", [row], ("batch", "sequence", "before", "after", "times faster"))
+        if self.out is not None:
+            yield f"Wrote {self.out}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        speed = self.speed
+        found = self.replaced.to_json()
+        calibration = {
+            "rows": self.rows,
+            "outputs": [
+                {"key": one.key, "max_abs_diff": one.max_abs, "same_argmax": one.same_argmax} for one in self.accuracy
+            ],
+        }
+        return {
+            "output": None if self.out is None else str(self.out),
+            "before_ms": None if speed is None else speed.before_ms,
+            "after_ms": None if speed is None else speed.after_ms,
+            "speedup": None if speed is None else speed.speedup,
+            "max_abs_diff": self.max_abs_diff,
+            "batch": None if speed is None else speed.batch,
+            "sequence_length": None if speed is None else speed.sequence_length,
+            "encoders": [
+                {"function": match.body, "variant": match.variant.name, "layers": len(match.units)}
+                for match in self.replaced.matches
+            ],
+            "verified": None if self.verified is None else self.verified.is_same,
+            "calibration": calibration if self.accuracy else None,
+            **{key: found[key] for key in _MISSES},
+            "warnings": list(self.notes),
+        }
+
 
 def optimize(
-    model: Model | str | os.PathLike[str],
-    output: str | os.PathLike[str],
+    model: ModelOrPath,
+    out: Out = None,
     *,
-    calibrate: Mapping[str, Any] | None = None,
+    calibrate: Feeds = (),
     bfloat16: bool = False,
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Feeds = (),
     batch_size: int | None = None,
     sequence_length: int | None = None,
     max_sequence_length: int | None = None,
-    outputs: Sequence[str] = (),
+    outputs: Names = (),
     signature: str | None = None,
     verify: bool = True,
     repeat: int = 20,
     seed: int = 0,
-    op_library: str | os.PathLike[str] | None = None,
+    op_library: FilePath | None = None,
     link: bool = False,
     force: bool = False,
+    progress: Progress | None = None,
+    **shared: Unpack[Loads],
 ) -> Optimized:
-    """Puts the op `Bert` in the place of a BERT's encoder, proves the result against the original, and times both.
+    """Makes a BERT faster: its encoder becomes one optimized op, proven against the original and timed beside it.
 
     The result needs the op's library wherever it runs. A GraphDef is written with its weights; of a SavedModel, a path
     that ends in `.pb` gets the graph alone, another one a whole folder; the weights stay as they are.
 
     Args:
-        model: A model, or its path.
-        output: Where to write.
-        calibrate: Data, as arrays by input: the encoder computes in int8, whose ranges are found by running it. They
-            are in an attribute of its node.
-        bfloat16: Whether what is not int8 is rounded to bfloat16 where it is multiplied.
-        inputs: Arrays to verify and to time with, instead of made-up ones.
+        model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder.
+        out: A graph (.pb, .pbtxt), or for a SavedModel also a folder, with its weights.
+        calibrate: Data, as .npz, or as arrays by input: the encoder computes in int8, whose ranges are found by
+            running it. They are in an attribute of its node.
+        bfloat16: Round to bfloat16 what is multiplied and is not int8.
+        inputs: Verify and time on these inputs, not on made-up ones: arrays by key, or an .npz.
         batch_size: The batch size to time with, where the model leaves it open; 1 by default.
         sequence_length: The length of sequences, where the model leaves it open; 128 by default.
         max_sequence_length: The longest sequences that the op takes; by default those of the model, or 512.
         outputs: What counts as an output, besides what signatures name.
-        signature: Which signature to run.
-        verify: Whether to run both on the same inputs, and to write nothing if they answer otherwise.
+        signature: Which signature to run; serving_default, or the only one, by default.
+        verify: Do not run the original against the result. By default nothing is written if they differ.
         repeat: How many runs of each to time; 0 for none.
         seed: Of inputs that are made up.
-        op_library: The op's library, if it is another than `tfsmith.bert_op.library()`.
-        link: Whether to make hard links of weight files, in place of copies.
-        force: Whether to replace what is there.
+        op_library: The op's library, if not the one that is installed.
+        link: Hard-link the weight files of a folder.
+        force: Replace what is there.
+        progress: Is called with the name of each step that begins.
+
+    Returns:
+        The encoders that were found, how far results are apart, and how fast both models are.
 
     Raises:
         TfsmithError: What is wrong, where, and what to do.
+
+    Example:
+        tfsmith optimize saved_model -o fast
+        tfsmith optimize frozen.pb -o small.pb --calibrate typical.npz
     """
     _check("repeat", repeat, 0)
-    _check("batch-size", batch_size, 1)
-    _check("sequence-length", sequence_length, 1)
-    _check("max-sequence-length", max_sequence_length, 1)
-    opened = model if isinstance(model, Model) else load(model)
-    replaced = fuse_encoder(opened, outputs)
+    _check("seed", seed, 0)
+    _check("batch_size", batch_size, 1)
+    _check("sequence_length", sequence_length, 1)
+    _check("max_sequence_length", max_sequence_length, 1)
+    step = progress or (lambda name: None)
+    step("opening the model")
+    opened = open_model(model, shared, needs_graph="optimize")
+    names = names_of(outputs)
+    step("looking for the encoder")
+    replaced = fuse_encoder(opened, names)
     if not replaced.matches:
         return Optimized(replaced)
-    program = make_program(opened, tuple(outputs) or None, signature=signature)
+    program = make_program(opened, names or None, signature=signature)
     check_sizes(program, batch_size, sequence_length)
     known = max(node.get("MaxSequenceLength") for _, node in bert_nodes(replaced.model))
     longest = max_sequence_length or (max(_LONGEST, sequence_length or 0) if has_open_length(program) else known)
     fused = _configured(replaced.model, longest, bfloat16=bfloat16)
-    given = None if inputs is None else bind_feeds(program.inputs, inputs)
+    given = bind_feeds(program.inputs, _read(program, inputs)) if inputs else None
     tried = _Inputs(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
-    data = None if calibrate is None else split_rows(program, calibrate)
-    is_run = verify or repeat > 0 or calibrate is not None
+    data = split_rows(program, _read(program, calibrate)) if calibrate else None
+    is_run = verify or repeat > 0 or data is not None
     libraries = (bert_op.library() if op_library is None else Path(op_library),) if is_run else ()
-    target = _path(output)
+
+    def trial() -> Optimized:
+        with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
+            found = _Trial(program, fused, names, libraries, Path(folder), bfloat16, step)
+            return found.run(replace(replaced, model=fused), tried, data, verify=verify, repeat=repeat)
+
+    if out is None:
+        return trial()
     found = Optimized(replaced)
 
     def write(aside: Path) -> None:
         nonlocal found
-        with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
-            trial = _Trial(program, fused, tuple(outputs), libraries, Path(folder), bfloat16)
-            found = trial.run(replace(replaced, model=fused), tried, data, verify=verify, repeat=repeat)
+        found = trial()
         if found.is_right:
-            notes = save_replaced(opened, found.replaced.model, aside, link=link)
-            found = replace(found, written=target, notes=tuple(map(str, (*found.replaced.notes, *notes))))
+            step("writing")
+            notes = save_replaced(opened, found.model, aside, link=link)
+            found = replace(found, out=Path(out), notes=(*found.notes, *map(str, notes)))
 
-    place_if(opened, target, write, lambda aside: (found.is_right, None), force=force)
+    place_if(opened, out, write, lambda aside: (found.is_right, None), force=force)
     return found
+
+
+def _read(program: ModelProgram, feeds: Feeds) -> dict[str, Any]:
+    """Data by input. In text it is the name of an .npz.
+
+    Raises:
+        UsageError: It is another file.
+    """
+    for text in () if isinstance(feeds, Mapping) else names_of(feeds):
+        if Path(text).suffix != ".npz":
+            raise UsageError(
+                "inputs are given as .npz", path=text, remedy="save them with numpy.savez, each by its key"
+            )
+    return read_feeds(program.inputs, feeds)[0]
 
 
 def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
@@ -223,7 +332,7 @@ def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
     Other than `replace` alone, it leaves the whole definition of the op in models that carry definitions, so that the
     attributes that the recipe does not set can be set later, and the adder of the mask in the node.
     """
-    done = replace_nodes(model, _RECIPE, outputs=outputs)
+    done = replace(replace_nodes(model, _RECIPE, outputs=outputs), explain=True)
     if not done.matches:
         old = [node.name for _, node in bert_nodes(model)]
         reason = f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes" if old else None
@@ -243,7 +352,7 @@ def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
 
 def _check(name: str, value: int | None, least: int) -> None:
     if value is not None and value < least:
-        raise UsageError(f"--{name} {value} makes no sense", remedy=f"pass {least} or more")
+        raise UsageError(f"{{{name}={value}}} makes no sense", remedy=f"pass {least} or more")
 
 
 def _configured(model: Model, longest: int, *, bfloat16: bool) -> Model:
@@ -280,24 +389,29 @@ class _Trial:
     libraries: tuple[Path, ...]
     folder: Path
     is_short: bool
+    step: Progress
 
     def run(
         self, replaced: Replaced, inputs: _Inputs, data: tuple[list[Arrays], int] | None, *, verify: bool, repeat: int
     ) -> Optimized:
         """All that is asked for: verified, calibrated, timed; later steps only if the earlier ones went well."""
-        found = Optimized(replaced)
+        found = Optimized(replaced, notes=tuple(map(str, replaced.notes)))
         result = self.after
         if verify or (repeat and data is None):
             result = self._stored(self.after, "float32")
         if verify:
-            found = replace(found, verified=self._verify(result, inputs.make(_VERIFIED_ROWS)))
+            self.step("verifying")
+            verified = self._verify(result, inputs.make(_VERIFIED_ROWS))
+            found = replace(found, verified=verified, notes=(*found.notes, *verified.notes))
         if data is not None and found.is_right:
+            self.step("calibrating")
             batches, rows = data
             rounded = quantize_bert_nodes(self.after, self._find_ranges(batches))
             result = self._stored(rounded, "int8")
             accuracy = compare_results(self._results(self.before, batches), self._results(self._of(result), batches))
             found = replace(found, replaced=replace(replaced, model=rounded), accuracy=accuracy, rows=rows)
         if repeat and found.is_right:
+            self.step("timing")
             found = replace(found, speed=self._time(result, inputs.make(1), repeat))
         return found
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.api.files import load
 from tfsmith.engines.bisect import FirstDifference, ModelPair, first_difference
 from tfsmith.engines.compare import (
     ArrayDifference,
@@ -27,13 +25,20 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
+from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.run import engine_options
+from tfsmith.verbs.shared import Result, names_of, open_model
+from tfsmith.view.text import Section, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+    from typing_extensions import Unpack
 
-__all__ = ["OutputCheck", "Verified", "join_verified", "verify"]
+    from tfsmith.verbs.shared import Feeds, FilePath, Files, Loads, ModelOrPath, NamePairs, Names, Progress, Sizes
 
+__all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify"]
+
+FLAGS = {"outputs": ("--output",), "inputs": ("--inputs",)}
 _BATCHES = (1, 3)
 _OTHER_FILLS: tuple[Fill, ...] = ("random", "wide", "pixels")
 """Inputs to try where an output is the same for all others."""
@@ -77,7 +82,7 @@ class OutputCheck:
 
 
 @record
-class Verified:
+class Verified(Result):
     """What verifying found. It is true if the models agree.
 
     Attributes:
@@ -104,6 +109,74 @@ class Verified:
     def __bool__(self) -> bool:
         return self.is_same
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What ran them, and how often."""
+        ran = self.engines[0] if self.engines[0] == self.engines[1] else " against ".join(self.engines)
+        sizes = f", batch sizes {', '.join(map(str, self.batches))}" if self.batches else ""
+        return (f"engine: {ran}; {plural(self.samples, 'run')}{sizes}",)
+
+    def report(self) -> Iterator[Section | str]:
+        """A row for each output, the verdict, and where the models part."""
+        rows = [
+            (
+                one.key,
+                one.dtype,
+                f"{one.max_abs:.3g}",
+                f"{one.max_rel:.3g}",
+                one.tolerance.shown(),
+                one.reason or ("same, but constant" if one.constant else "same"),
+            )
+            for one in self.outputs
+        ]
+        yield Section("", rows, ("output", "dtype", "max abs", "max rel", "allowed", "verdict"))
+        yield self._verdict()
+        if self.parted is not None:
+            place = f"{self.parted.node} ({self.parted.op}), behind {self.parted.checked} nodes that agree"
+            yield f"They part at {place}: {self.parted.reason}"
+
+    def brief(self) -> Iterator[str]:
+        """The same in few lines, for a verb that verifies what it wrote."""
+        yield from (f"warning: {note}" for note in self.notes)
+        yield from self.remarks
+        for one in self.outputs:
+            room = f"the largest difference is {one.max_abs:.3g} (allowed: {one.tolerance.shown()})"
+            yield f"output {one.key}: {one.reason or 'same'}; {room}"
+        yield self._verdict()
+
+    def _verdict(self) -> str:
+        return "The models answer the same." if self.is_same else "The models differ."
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        parted = self.parted
+        return {
+            "same": self.is_same,
+            "outputs": [
+                {
+                    "key": one.key,
+                    "tensor_a": one.tensor_a,
+                    "tensor_b": one.tensor_b,
+                    "dtype": one.dtype,
+                    "max_abs": one.max_abs,
+                    "max_rel": one.max_rel,
+                    "atol": one.tolerance.absolute,
+                    "rtol": one.tolerance.relative,
+                    "same": one.is_same,
+                    "constant": one.constant,
+                    "reason": one.reason,
+                }
+                for one in self.outputs
+            ],
+            "engines": list(self.engines),
+            "samples": self.samples,
+            "batches": list(self.batches),
+            "notes": list(self.notes),
+            "parted": None
+            if parted is None
+            else {"node": parted.node, "op": parted.op, "reason": parted.reason, "checked": parted.checked},
+        }
+
 
 def join_verified(found: Sequence[Verified]) -> Verified:
     """Several verdicts as one; there must be at least one."""
@@ -114,52 +187,65 @@ def join_verified(found: Sequence[Verified]) -> Verified:
 
 
 def verify(
-    a: Model | str | os.PathLike[str],
-    b: Model | str | os.PathLike[str],
-    outputs: Sequence[str] | Mapping[str, str] = (),
+    a: ModelOrPath,
+    b: ModelOrPath,
+    outputs: NamePairs = (),
     *,
+    inputs: Feeds = (),
     samples: int = 1,
-    batches: Sequence[int] = _BATCHES,
+    batches: Sizes = _BATCHES,
     seed: int = 0,
-    inputs: Mapping[str, Any] | None = None,
     signature: str | None = None,
     other_signature: str | None = None,
     rtol: float | None = None,
     atol: float | None = None,
     engine: str = AUTO,
     other_engine: str | None = None,
-    op_libraries: Sequence[str | os.PathLike[str]] = (),
+    op_libraries: Files = (),
     bisect: bool = False,
-    progress: Callable[[str], None] | None = None,
+    other_tags: Names | None = None,
+    other_checkpoint: FilePath | None = None,
+    progress: Progress | None = None,
+    **shared: Unpack[Loads],
 ) -> Verified:
     """Runs two models on the same inputs and compares what they compute.
 
     Inputs and outputs are paired by the signatures' keys, else by names of tensors; where only one of the models says
     what its outputs are, these are looked for in the other. Made-up inputs are such as the models can stand: ids below
-    the vocabulary, masks of 0 and 1, shapes that fit both.
+    the vocabulary, masks of 0 and 1, shapes that fit both. Where an output is the same for all of them, others are
+    tried.
 
     Args:
-        a: A model, or its path.
+        a: A model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder.
         b: The model to compare it with.
-        outputs: Which outputs of A to compare, keys or names of tensors; or a mapping from these to those of B. By
-            default all that both have.
+        outputs: Which outputs of A to compare, keys or names of tensors, with which of B, if they are called otherwise
+            there; by default all that both have.
+        inputs: Run them on these inputs, not on made-up ones: arrays by key, an .npz, or KEY=VALUE as `run` takes it.
         samples: How many inputs to make for each batch size.
         batches: The batch sizes, where the models leave them open.
         seed: Of the inputs that are made up.
-        inputs: Arrays by key, instead of made-up ones.
         signature: Which signature, of both.
         other_signature: Which signature of B, if another.
-        rtol: The relative tolerance, instead of what is usual for the dtype.
-        atol: The absolute tolerance.
-        engine: "auto", "openvino" or "tensorflow".
+        rtol: The relative tolerance; by default what is usual for the dtype.
+        atol: The absolute tolerance; by default what is usual for the dtype.
+        engine: openvino, tensorflow, or auto for the first that can.
         other_engine: What to run B on, if on another.
-        op_libraries: Shared libraries with custom ops, for TensorFlow.
-        bisect: Whether to look for the first node at which they part, even where no output shows it; where B does not
-            run at all, for the first at which it fails.
+        op_libraries: A library of custom ops, for TensorFlow.
+        bisect: Name the first node at which they part, even where no output shows it; where B does not run at all, the
+            first at which it fails.
+        other_tags: Which meta graph of B, by its tags.
+        other_checkpoint: The checkpoint of B, if B is a bare graph.
         progress: Is called with the name of each step that begins.
+
+    Returns:
+        Each output with the largest difference. It is true if the models agree.
 
     Raises:
         TfsmithError: They cannot be compared: no output in common, no shape that fits both, no engine.
+
+    Example:
+        tfsmith verify saved_model frozen.pb
+        tfsmith verify frozen.pb tampered.pb --bisect
     """
     engines = (engine, other_engine or engine)
     for name in engines:
@@ -167,22 +253,21 @@ def verify(
     _check_numbers(samples, batches, seed, rtol, atol)
     step = progress or (lambda name: None)
     step("opening the models")
-    first, second, compared = _programs(
-        a if isinstance(a, Model) else load(a),
-        b if isinstance(b, Model) else load(b),
-        outputs,
-        (signature, other_signature or signature),
+    models = (
+        open_model(a, shared, needs_graph="run"),
+        open_model(b, {"tags": other_tags, "checkpoint": other_checkpoint}, needs_graph="run"),
     )
+    first, second, compared = _programs(*models, outputs, (signature, other_signature or signature))
     options = engine_options(op_libraries)
     maker = InputMaker(first, second, pair_inputs(first, second))
     left_out = tuple(_left_out(maker.pairs, compared))
     compared = tuple(pair for pair in compared if pair.a and pair.b)
-    sizes = maker.batches(batches) if inputs is None else ()
+    sizes = () if inputs else maker.batches(batches)
     tried = _Tried(maker, sizes, seed)
-    if inputs is None:
-        tried.make(samples)
+    if inputs:
+        tried.give(read_feeds(first.inputs, inputs, seed=seed)[0])
     else:
-        tried.give(inputs)
+        tried.make(samples)
     step("running A")
     with compile_program(first, engines[0], options) as runner:
         tried.run_a(runner, [pair.a or "" for pair in compared])
@@ -226,18 +311,18 @@ def _check_numbers(samples: int, batches: Sequence[int], seed: int, rtol: float 
     """
     for name, value, least in (("samples", samples, 1), *(("batches", size, 1) for size in batches), ("seed", seed, 0)):
         if value < least:
-            raise UsageError(f"{name} {value} makes no sense", remedy=f"pass {least} or more")
+            raise UsageError(f"{{{name}={value}}} makes no sense", remedy=f"pass {least} or more")
     for name, room in (("rtol", rtol), ("atol", atol)):
         if room is not None and not 0 <= room < float("inf"):
-            raise UsageError(f"{name} {room} makes no sense", remedy="pass a finite number, 0 or more")
+            raise UsageError(f"{{{name}={room}}} makes no sense", remedy="pass a finite number, 0 or more")
 
 
 def _programs(
-    a: Model, b: Model, outputs: Sequence[str] | Mapping[str, str], signatures: tuple[str | None, str | None]
+    a: Model, b: Model, outputs: NamePairs, signatures: tuple[str | None, str | None]
 ) -> tuple[ModelProgram, ModelProgram, tuple[PortPair, ...]]:
     """Both models with the outputs that are compared, and how these are paired; one that has no pair is left out."""
     if outputs:
-        names = outputs if isinstance(outputs, Mapping) else dict.fromkeys(_names(outputs), "")
+        names = outputs if isinstance(outputs, Mapping) else dict(_split(name) for name in names_of(outputs))
         first = make_program(a, list(names), signature=signatures[0])
         given = {
             key: name or _find_output(first, key, b, signatures[1]) or _find_key(first, key, b) or key
@@ -274,8 +359,10 @@ def _has_signature(model: Model) -> bool:
     return any(found.outputs for key, found in model.signatures.items() if key != INIT_SIGNATURE)
 
 
-def _names(outputs: Sequence[str]) -> Sequence[str]:
-    return [outputs] if isinstance(outputs, str) else outputs
+def _split(text: str) -> tuple[str, str]:
+    """The name of an output of A, and that of B if it is given: "A=B"."""
+    one, _, other = text.partition("=")
+    return one, other
 
 
 def _find_output(program: ModelProgram, key: str, other: Model, signature: str | None) -> str | None:
@@ -351,7 +438,7 @@ class _Tried:
             self.constant = []  # one input says nothing of that
         for key in self.constant:
             what = f"output {key!r} is the same for all {self._count()} inputs that were tried"
-            self.notes.append(f"{what}, so equal results prove little; pass inputs of your own")
+            self.notes.append(f"{what}, so equal results prove little; pass inputs of your own ({{inputs}})")
 
     def _count(self) -> int:
         """How many inputs there are: rows count where they are inputs of their own."""

@@ -1,16 +1,16 @@
-"""F4: Opening and saving."""
+"""Opening and saving: `load`, `save`, and what both look at. No commands of their own."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from tfsmith import records
-from tfsmith.errors import OutputError, UnreadableFileError, UsageError
+from tfsmith.errors import NotFoundInModelError, OutputError, TfsmithError, UnreadableFileError, UsageError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.body import Part
 from tfsmith.ir.metagraph import Saver
@@ -18,7 +18,20 @@ from tfsmith.ir.model import Model
 from tfsmith.storage.sink import explained
 from tfsmith.storage.span import real_path
 
-__all__ = ["load", "load_with", "save", "with_saver", "graph_text", "verify_checksums", "refuse_taken", "Format"]
+__all__ = [
+    "load",
+    "load_with",
+    "save",
+    "with_saver",
+    "with_checkpoint",
+    "select_meta_graph",
+    "graph_text",
+    "verify_checksums",
+    "refuse_taken",
+    "fitting_graphs",
+    "require_graph",
+    "Format",
+]
 
 Format = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]
 _ENDINGS = MappingProxyType(
@@ -29,6 +42,9 @@ _ENDINGS = MappingProxyType(
 )
 """What the names of other formats end in."""
 _FORMATS = MappingProxyType({"graphdef": "pb", "saved_model": "saved_model"})
+_GRAPH_SUFFIXES = (".meta", ".pb", ".pbtxt")
+_MOST_FILES = 50
+_MOST_NAMES = 5
 _SET_ENDING = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 
 
@@ -192,3 +208,67 @@ def verify_checksums(model: Model) -> int:
     if check is not None:
         check()
     return len(model.variables)
+
+
+def with_checkpoint(model: Model, checkpoint: str | os.PathLike[str], step: int | None = None) -> Model:
+    """The model with the variables of a checkpoint: a prefix, one of its files, or a folder and a step of it."""
+    return attach_checkpoint(model, _path(checkpoint), step)
+
+
+def select_meta_graph(model: Model, index: int) -> Model:
+    """The same model, seen through its meta graph number `index`, counted from 0.
+
+    Raises:
+        NotFoundInModelError: It has no such number.
+    """
+    if not 0 <= index < len(model.meta_graphs):
+        count = len(model.meta_graphs)
+        there = f"it has {count}, counted from 0" if count else "it has none"
+        raise NotFoundInModelError(f"there is no meta graph {index}", path=model.path, remedy=there)
+    return records.replace(model, selected=index)
+
+
+def fitting_graphs(checkpoint: Model) -> tuple[Path, ...]:
+    """The graphs in a checkpoint's folder whose variables it has all of. Reads structure."""
+    return tuple(_fitting(checkpoint))
+
+
+def _fitting(checkpoint: Model) -> Iterator[Path]:
+    from tfsmith.passes.variables import fit_checkpoint
+
+    if checkpoint.path is None:
+        return
+    folder = checkpoint.path if checkpoint.path.is_dir() else checkpoint.path.parent
+    beside = sorted(path for path in folder.glob("*") if path.suffix in _GRAPH_SUFFIXES)
+    for path in beside[:_MOST_FILES]:
+        try:
+            graph = open_model(path)
+            both = records.replace(graph, variables=checkpoint.variables, checkpoint=checkpoint.checkpoint)
+            if graph.has_graph and fit_checkpoint(both).is_whole:
+                yield path
+        except TfsmithError:  # what cannot be opened is no offer
+            continue
+
+
+def require_graph(model: Model, purpose: str) -> None:
+    """Refuses a checkpoint alone, with what it holds and the graphs that would fit.
+
+    Args:
+        model: Any model.
+        purpose: What a graph is wanted for, such as "export".
+
+    Raises:
+        UsageError: The model has no graph.
+    """
+    if model.has_graph:
+        return
+    names = sorted(model.variables)
+    shown = ", ".join(names[:_MOST_NAMES])
+    shown += f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    what = f"a checkpoint alone has no graph to {purpose}; it holds {len(names)} tensors: {shown}"
+    fitting = fitting_graphs(model)
+    remedy = "pass the .meta or the graph as MODEL and this as {checkpoint}"
+    if fitting:
+        listed = ", ".join(str(path) for path in fitting[:_MOST_NAMES])
+        remedy = f"its variables fit {listed}; pass that as MODEL and this as {{checkpoint}}"
+    raise UsageError(what, path=model.path, remedy=remedy)

@@ -1,0 +1,52 @@
+# The one table of the public names: type checkers read it as it is, and `__init__.py` takes from it where each lies.
+# One name to a line, as `from MODULE import NAME as NAME`.
+from tfsmith import bert_op as bert_op
+from tfsmith._version import __version__ as __version__
+from tfsmith.api import check as check
+from tfsmith.api import compare_weights as compare_weights
+from tfsmith.api import configure as configure
+from tfsmith.api import convert as convert
+from tfsmith.api import diff as diff
+from tfsmith.api import export as export
+from tfsmith.api import extract as extract
+from tfsmith.api import load_bert as load_bert
+from tfsmith.api import load_pattern as load_pattern
+from tfsmith.api import load_recipe as load_recipe
+from tfsmith.api import load_weights as load_weights
+from tfsmith.api import make_recipe as make_recipe
+from tfsmith.api import map_weights as map_weights
+from tfsmith.api import replace as replace
+from tfsmith.api import save_pattern as save_pattern
+from tfsmith.api import save_recipe as save_recipe
+from tfsmith.api import save_replaced as save_replaced
+from tfsmith.api import save_weights as save_weights
+from tfsmith.api import thaw as thaw
+from tfsmith.engines.runner import Runner as Runner
+from tfsmith.errors import TfsmithError as TfsmithError
+from tfsmith.ir.function import Function as Function
+from tfsmith.ir.graph import Graph as Graph
+from tfsmith.ir.metagraph import Signature as Signature
+from tfsmith.ir.model import Model as Model
+from tfsmith.ir.node import Node as Node
+from tfsmith.ir.recipe import Pattern as Pattern
+from tfsmith.ir.recipe import Recipe as Recipe
+from tfsmith.ir.tensor import Tensor as Tensor
+from tfsmith.verbs.files import graph_text as graph_text
+from tfsmith.verbs.files import load as load
+from tfsmith.verbs.files import save as save
+from tfsmith.verbs.files import verify_checksums as verify_checksums
+from tfsmith.verbs.freeze import freeze as freeze
+from tfsmith.verbs.optimize import Optimized as Optimized
+from tfsmith.verbs.optimize import optimize as optimize
+from tfsmith.verbs.run import RunResult as RunResult
+from tfsmith.verbs.run import compile as compile
+from tfsmith.verbs.run import run as run
+from tfsmith.verbs.shared import Result as Result
+from tfsmith.verbs.show import likely_inputs as likely_inputs
+from tfsmith.verbs.show import likely_outputs as likely_outputs
+from tfsmith.verbs.show import show as show
+from tfsmith.verbs.verify import Verified as Verified
+from tfsmith.verbs.verify import verify as verify
+from tfsmith.view.summary import summarize as summarize
+
+__all__: list[str]

@@ -1,0 +1,169 @@
+"""`tfsmith freeze MODEL -o OUT`: variables become constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfsmith import records
+from tfsmith.ir.model import Model
+from tfsmith.ir.shape import Shape
+from tfsmith.limits import MAX_PROTO_BYTES
+from tfsmith.passes.freeze import FreezeOptions
+from tfsmith.passes.freeze import freeze as freeze_pass
+from tfsmith.passes.interface import Note, init_nodes
+from tfsmith.passes.variables import EMA_SUFFIX
+from tfsmith.verbs.files import save
+from tfsmith.verbs.shared import ModelResult, open_model
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.prove import Checks, Verified
+    from tfsmith.verbs.shared import Globs, Kind, ModelOrPath, Names, Out, Proves, Shapes
+
+__all__ = ["FLAGS", "Frozen", "freeze"]
+
+FLAGS = {"out": ("--output",)}
+
+
+@records.record
+class Frozen(ModelResult):
+    """What freezing gave.
+
+    Attributes:
+        model: The frozen model. Its signature names the tensors as they are now.
+        source: The model that was frozen.
+        converted: For each frozen variable, its key in the checkpoint.
+        outputs: For each output key, its tensor now.
+        notes: What the user should know.
+        options: What was asked for.
+        out: Where it was written.
+        verified: How it compares with the original.
+    """
+
+    model: Model
+    source: Model
+    converted: Mapping[str, str]
+    outputs: Mapping[str, str]
+    notes: tuple[Note, ...]
+    options: FreezeOptions
+    out: Path | None = None
+    verified: Verified | None = None
+
+    def report(self) -> Iterator[str]:
+        """How many variables were frozen, and the outputs."""
+        yield f"Converted {len(self.converted)} variables to const ops."
+        for key, tensor in self.outputs.items():
+            is_named = key not in (tensor, tensor.rpartition(":")[0])  # by a signature, not by its own name
+            yield f"output {key}: {tensor}" if is_named else f"output {tensor}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        return {
+            "output": None if self.out is None else str(self.out),
+            "converted": dict(self.converted),
+            "outputs": dict(self.outputs),
+            "warnings": [str(note) for note in self.notes],
+        }
+
+    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Frozen:
+        """As a SavedModel it may be of any size: over 2 GiB the weights stay in `variables/`."""
+        if as_ != "saved_model":
+            save(self.model, path, format=as_, force=force)
+            return self
+        if not self.options.keep_init and init_nodes(self.source.meta):  # a SavedModel keeps what fills its tables
+            return _frozen(self.source, records.replace(self.options, keep_init=True))._write(
+                path, as_=as_, force=force
+            )
+        stored = self.source.variables
+        size = sum(stored[key].nbytes for key in set(self.converted.values()) if key in stored)
+        if size > MAX_PROTO_BYTES:
+            return self._export(path, force=force)
+        save(self.model, path, format=as_, force=force)
+        return self
+
+    def _export(self, path: Path, *, force: bool) -> Frozen:
+        """Writes a SavedModel with variables, whose signatures are those that the frozen one would have; says so."""
+        from tfsmith.verbs.export import export_frozen  # seldom needed, and it loads all that export needs
+
+        exported = export_frozen(self.source, self.model.signatures, self.outputs, path, force=force)
+        what, remedy = "the weights are over 2 GiB, so they stay variables", "a SavedModel reads them so"
+        notes = (*self.notes, Note(what, exported.variables, remedy))
+        return records.replace(self, model=exported.model, converted={}, notes=notes)
+
+    def _prove(self, written: Model, checks: Checks) -> Verified:
+        return checks.outputs(self.source, written, self.outputs, (self.options.signature, None))
+
+
+def freeze(
+    model: ModelOrPath,
+    outputs: Names = (),
+    *,
+    out: Out = None,
+    signature: str | None = None,
+    clear_devices: bool = False,
+    only: Globs = (),
+    excluded: Globs = (),
+    ema: bool = False,
+    batch_size: int | None = None,
+    input_shapes: Shapes | None = None,
+    fold_shapes: bool = False,
+    inline: bool | None = None,
+    initializers: Names = (),
+    **shared: Unpack[Proves],
+) -> Frozen:
+    """Turns variables into constants: one self-contained graph.
+
+    Reads no value: saving the result streams them from the checkpoint. For TF1 graphs the result is, node for node,
+    what TensorFlow's `freeze_graph` writes; a TensorFlow 2 model is inlined into one flat graph.
+
+    Args:
+        model: A model with its checkpoint: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder.
+        outputs: Names of the outputs; by default those of the signature, else the likely one if it is clear.
+        out: The file or SavedModel folder to write.
+        signature: Take the outputs of this signature.
+        clear_devices: Drop the devices of all nodes.
+        only: Freeze only these variables; all others stay variables.
+        excluded: Leave these variables as they are.
+        ema: Take .../ExponentialMovingAverage where the checkpoint has it.
+        batch_size: Fix the first dimension of every placeholder.
+        input_shapes: Fix the shape of a placeholder; ? for an unknown size.
+        fold_shapes: Make constants of what follows from fixed shapes of inputs.
+        inline: Inline functions; by default for models that TensorFlow 2 saved.
+        initializers: Nodes that initialize variables; their constants count where the checkpoint has no value.
+
+    Returns:
+        The frozen model, which variables were frozen, what the outputs are called now, and what to beware of.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+
+    Example:
+        tfsmith freeze model.ckpt-1603 -o frozen.pb --outputs loss/output
+    """
+    source = open_model(model, shared, needs_graph="freeze")
+    options = FreezeOptions(
+        tuple(outputs),
+        signature,
+        clear_devices,
+        tuple(only),
+        tuple(excluded),
+        ema,
+        batch_size,
+        {name: Shape.of(dims) for name, dims in (input_shapes or {}).items()},
+        inline=inline,
+        initializers=tuple(initializers),
+        keep_init=shared.get("as_") == "saved_model",
+        fold_shapes=fold_shapes,
+    )
+    return _frozen(source, options).placed(out, shared)
+
+
+def _frozen(source: Model, options: FreezeOptions) -> Frozen:
+    found = freeze_pass(source, options)
+    notes = found.notes
+    if options.ema and not any(key.endswith(EMA_SUFFIX) for key in found.converted.values()):
+        notes = (*notes, Note("the checkpoint has no moving averages of these variables", (), "leave {ema=True} out"))
+    return Frozen(found.model, source, found.converted, found.outputs, notes, options)

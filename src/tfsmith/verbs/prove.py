@@ -1,0 +1,81 @@
+"""`--verify` of the verbs that write a model: what does not compute as the original did is not put in place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from tfsmith import records
+from tfsmith.api.placing import place_if
+from tfsmith.engines.compare import tolerance_for
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import parse_input
+from tfsmith.verbs.files import load
+from tfsmith.verbs.shared import FilePath, Kind, ModelResult
+from tfsmith.verbs.verify import Verified, join_verified, verify
+
+__all__ = ["Checks", "Verified", "place_proven"]
+
+_Made = TypeVar("_Made", bound=ModelResult)
+
+
+@records.record
+class Checks:
+    """How a result is compared with its original.
+
+    Attributes:
+        engine: What runs them: "openvino", "tensorflow" or "auto".
+        op_libraries: Libraries of custom ops.
+        dtype: What the weights were rounded to, if they were: it leaves a tolerance.
+    """
+
+    engine: str = "auto"
+    op_libraries: tuple[FilePath, ...] = ()
+    dtype: str | None = None
+
+    def outputs(
+        self,
+        a: Model,
+        b: Model,
+        outputs: Mapping[str, str] | None = None,
+        signature: tuple[str | None, str | None] = (None, None),
+    ) -> Verified:
+        """Runs both, and compares these outputs of the original with those of the result; by default all."""
+        room = None if self.dtype is None else tolerance_for(self.dtype, reordered=False)
+        return verify(
+            a,
+            b,
+            outputs or (),
+            signature=signature[0],
+            other_signature=signature[1],
+            engine=self.engine,
+            op_libraries=self.op_libraries,
+            rtol=None if room is None else room.relative,
+            atol=None if room is None else room.absolute,
+        )
+
+    def signatures(self, a: Model, b: Model) -> Verified:
+        """Compares every signature of the result with the tensors of the original that it names; else the outputs."""
+        found: list[Verified] = []
+        for key, signature in b.signatures.items():
+            outputs = {info.name: name for name, info in signature.outputs.items() if info.encoding == "dense"}
+            named = {name: own for name, own in outputs.items() if parse_input(name).node in a.graph}
+            if named:
+                found.append(self.outputs(a, b, named, (None, key)))
+        return join_verified(found) if found else self.outputs(a, b)
+
+
+def place_proven(result: _Made, out: Path, checks: Checks, *, as_: Kind | None, force: bool) -> _Made:
+    """Writes a result aside, compares it with its original, and puts it in place only if both compute the same."""
+    written = [result]
+
+    def write(path: Path) -> None:
+        written.append(result._write(path, as_=as_, force=force))
+
+    def prove(path: Path) -> tuple[bool, Verified]:
+        found = written[-1]._prove(load(path), checks)
+        return found.is_same, found
+
+    found = place_if(result.source, out, write, prove, force=force)
+    return records.replace(written[-1], out=out if found.is_same else None, verified=found)

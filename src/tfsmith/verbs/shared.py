@@ -1,0 +1,297 @@
+"""What all verbs share: the words of their signatures, the options that mean the same everywhere, and their results."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+
+from tfsmith import records
+from tfsmith.errors import UsageError
+from tfsmith.ir.model import Model
+from tfsmith.view.text import Section, plain_text
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from tfsmith.verbs.prove import Checks, Verified
+
+__all__ = [
+    "Entries",
+    "Feeds",
+    "FilePath",
+    "Files",
+    "Globs",
+    "Loads",
+    "LoadsAndWrites",
+    "Many",
+    "ModelOrPath",
+    "ModelResult",
+    "NamePairs",
+    "Names",
+    "Out",
+    "Pairs",
+    "Progress",
+    "Proves",
+    "Result",
+    "Shapes",
+    "SignatureName",
+    "Signatures",
+    "Sizes",
+    "Writes",
+    "asked_signatures",
+    "names_of",
+    "open_model",
+]
+
+FilePath: TypeAlias = "str | os.PathLike[str]"
+Out: TypeAlias = "FilePath | None"
+Names: TypeAlias = "Sequence[str]"
+NamePairs: TypeAlias = "Sequence[str] | Mapping[str, str]"
+Sizes: TypeAlias = "Sequence[int]"
+Feeds: TypeAlias = "Mapping[str, Any] | Sequence[str]"
+Progress: TypeAlias = "Callable[[str], None]"
+Many: TypeAlias = "Sequence[str]"
+Files: TypeAlias = "Sequence[FilePath]"
+Globs: TypeAlias = "Sequence[str]"
+Pairs: TypeAlias = "Mapping[str, str]"
+Shapes: TypeAlias = "Mapping[str, Sequence[int | None]]"
+Entries: TypeAlias = "Mapping[str, str]"
+SignatureName: TypeAlias = str
+Signatures: TypeAlias = "Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]"
+Kind: TypeAlias = 'Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]'
+
+
+class Loads(TypedDict, total=False):
+    """How a path is opened."""
+
+    tags: Names | None
+    meta_graph: int | None
+    checkpoint: FilePath | None
+    step: int | None
+
+
+class Writes(TypedDict, total=False):
+    """How a model is written."""
+
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
+    force: bool
+
+
+class LoadsAndWrites(Loads, Writes, total=False):
+    """Both."""
+
+
+class Proves(LoadsAndWrites, total=False):
+    """Both, and proven before it is put in place."""
+
+    verify: bool
+    verify_engine: Literal["auto", "openvino", "tensorflow"]
+    op_libraries: Files
+
+
+class Shared:
+    """What these options mean, in every verb.
+
+    Attributes:
+        tags: Which meta graph of a SavedModel, by its tags; the first by default.
+        meta_graph: Which meta graph of a SavedModel, by its number from 0.
+        checkpoint: The checkpoint (prefix or folder) of a graph that has none beside it.
+        step: Which checkpoint of a folder; the latest by default.
+        out: Where to write it. The ending decides what is written.
+        as_: What to write, if the ending of the output does not say it.
+        force: Replace what is there; never an input.
+        verify: Run the original and the result, and write nothing if they differ.
+        verify_engine: What to verify with: openvino, tensorflow, or the first that can.
+        op_libraries: Libraries of custom ops that TensorFlow loads, to run the model with.
+    """
+
+
+DEFAULTS: Mapping[str, Any] = MappingProxyType(
+    {"force": False, "verify": False, "verify_engine": "auto", "op_libraries": ()}
+)
+GROUP_OF: Mapping[str, str] = MappingProxyType(
+    {
+        **dict.fromkeys(("tags", "meta_graph", "checkpoint", "step"), "loading"),
+        **dict.fromkeys(("out", "as_", "force"), "writing"),
+        **dict.fromkeys(("verify", "verify_engine", "op_libraries"), "verifying"),
+    }
+)
+"""The title under which `--help` lists a shared option."""
+
+
+class Result(ABC):
+    """What a verb gives: a record that can be printed, turned into JSON, and asked for the verb's answer.
+
+    Attributes:
+        notes: What the user should know; the command writes them to stderr, as warnings.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def notes(self) -> Sequence[object]:
+            """What the user should know."""
+
+    @property
+    def remarks(self) -> Sequence[str]:
+        """Lines for people that are no warnings; the command writes them to stderr, first."""
+        return ()
+
+    @property
+    def text(self) -> str | None:
+        """What is printed as it is, in place of a report: the text of a graph."""
+        return None
+
+    @abstractmethod
+    def report(self) -> Iterable[Section | str]:
+        """What the verb found or did, as lines and tables."""
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+
+    def __str__(self) -> str:
+        return plain_text(self.report()) if self.text is None else self.text
+
+    def __bool__(self) -> bool:
+        return True
+
+
+_Made = TypeVar("_Made", bound="ModelResult")
+
+
+class ModelResult(Result):
+    """A result with a model, which can be saved.
+
+    Attributes:
+        model: The model that was made.
+        source: The model that it was made of.
+        out: Where it was written, if it was.
+        verified: How its outputs compare with the original's, if that was asked for.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def model(self) -> Model:
+            """The model that was made."""
+
+        @property
+        def source(self) -> Model:
+            """The model that it was made of."""
+
+        @property
+        def out(self) -> Path | None:
+            """Where it was written, if it was."""
+
+        @property
+        def verified(self) -> Verified | None:
+            """How its outputs compare with the original's, if that was asked for."""
+
+    def __bool__(self) -> bool:
+        """Whether the result computes what the original does, as far as that was asked."""
+        return self.verified is None or self.verified.is_same
+
+    def save(self: _Made, path: FilePath, *, as_: Kind | None = None, force: bool = False) -> _Made:
+        """Writes the model, whole or not at all.
+
+        Args:
+            path: Where to. The ending decides what is written.
+            as_: What to write, whatever the ending says.
+            force: Whether what is there may be replaced. An input is never replaced.
+
+        Returns:
+            The result as it was written.
+
+        Raises:
+            OutputError: It cannot be written there; what was there before is untouched.
+        """
+        return self.placed(path, {"as_": as_, "force": force})
+
+    def placed(self: _Made, out: Out, shared: Mapping[str, Any]) -> _Made:
+        """As `save`, with the options of a verb; without an output, the result as it is.
+
+        Args:
+            out: Where to write it.
+            shared: The verb's shared options. With `verify`, only what computes the same as the original is placed.
+        """
+        if out is None:
+            return self
+        from tfsmith.verbs.files import refuse_taken
+
+        as_, force = shared.get("as_"), bool(shared.get("force"))
+        refuse_taken(self.model, out, force=force)
+        if not shared.get("verify"):
+            return records.replace(self._write(Path(out), as_=as_, force=force), out=Path(out))
+        from tfsmith.verbs.prove import Checks, place_proven  # loads what runs models
+
+        checks = Checks(shared.get("verify_engine", "auto"), tuple(shared.get("op_libraries", ())))
+        return place_proven(self, Path(out), checks, as_=as_, force=force)
+
+    def _write(self: _Made, path: Path, *, as_: Kind | None, force: bool) -> _Made:
+        """Writes the model there, and gives the result as it is then."""
+        from tfsmith.verbs.files import save
+
+        save(self.model, path, format=as_, force=force)
+        return self
+
+    def _prove(self, written: Model, checks: Checks) -> Verified:
+        """Compares what was written with the original: by default every signature, else the outputs."""
+        return checks.signatures(self.source, written)
+
+
+def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: str = "") -> Model:
+    """The model that a verb was given: opened if it is a path, with the options that choose what of it.
+
+    Args:
+        source: A model, a result with one, or what `load` takes.
+        options: The verb's shared options, of which those of `Loads` count.
+        needs_graph: What a graph is wanted for, such as "freeze", if a checkpoint alone will not do.
+
+    Raises:
+        UsageError: The meta graph is chosen twice, or a graph is wanted and there is none.
+    """
+    from tfsmith.verbs.files import load, select_meta_graph, with_checkpoint
+
+    tags, number = options.get("tags"), options.get("meta_graph")
+    checkpoint, step = options.get("checkpoint"), options.get("step")
+    if tags is not None and number is not None:
+        raise UsageError("{tags} and {meta_graph} both choose a meta graph", remedy="give one of them")
+    if isinstance(source, (str, os.PathLike)):
+        model = load(source, tags=tags, checkpoint=checkpoint, step=step)
+    else:
+        plain = source.model if isinstance(source, ModelResult) else source
+        model = plain if isinstance(plain, Model) else load(plain)
+        model = model if checkpoint is None else with_checkpoint(model, checkpoint, step)
+        model = model if tags is None else model.select(tags)
+    if needs_graph and not model.has_graph:
+        from tfsmith.verbs.files import require_graph
+
+        require_graph(model, needs_graph)
+    return model if number is None else select_meta_graph(model, number)
+
+
+def names_of(names: Names | None) -> tuple[str, ...]:
+    """Names that were given; one alone may be given as it is."""
+    return (names,) if isinstance(names, str) else tuple(names or ())
+
+
+def asked_signatures(
+    signatures: Signatures, inputs: Entries, outputs: Entries, name: SignatureName
+) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
+    """The signatures that a verb was asked for: several in full, or one by its inputs and outputs."""
+    found = {key: (dict(taken), dict(given)) for key, (taken, given) in signatures.items()}
+    if inputs or outputs:
+        found[name] = (dict(inputs), dict(outputs))
+    return found
+
+
+ModelOrPath: TypeAlias = "Model | ModelResult | str | os.PathLike[str] | bytes | Any"

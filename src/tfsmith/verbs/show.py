@@ -1,0 +1,338 @@
+"""`tfsmith show MODEL`: what is inside a model."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.errors import NotFoundInModelError
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
+from tfsmith.passes.interface import Candidate, collected, guess_inputs, guess_outputs
+from tfsmith.records import record
+from tfsmith.verbs.files import graph_text, verify_checksums
+from tfsmith.verbs.shared import Result, open_model
+from tfsmith.view.summary import (
+    collection_facts,
+    function_facts,
+    node_facts,
+    op_facts,
+    shape_facts,
+    signature_facts,
+    summary_facts,
+    variable_facts,
+)
+from tfsmith.view.text import Section, human_bytes, human_count
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.shared import Loads, ModelOrPath
+
+__all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_facts"]
+
+FLAGS = {"checksums": ("--verify",)}
+_PARTS = ("variables", "ops", "nodes", "collections", "functions", "outputs")
+_TOP_OPS = 8
+
+
+@record
+class Shown(Result):
+    """What is inside a model.
+
+    Attributes:
+        model: The model.
+        facts: All that was asked for, as plain data.
+        text: The GraphDef as text, if that was asked for.
+        notes: None.
+    """
+
+    model: Model
+    facts: Mapping[str, Any]
+    text: str | None = None
+    notes: tuple[str, ...] = ()
+
+    def report(self) -> Iterator[Section]:
+        """All sections that the facts allow, in reading order."""
+        facts = self.facts
+        if "kind" in facts:
+            yield _summary(facts)
+            yield from (_signature(key, signature) for key, signature in facts.get("signatures", {}).items())
+        yield from (_signature(key, signature) for key, signature in facts.get("signature", {}).items())
+        if "likely" in facts:
+            yield from _likely(facts["likely"])
+        if "variable_list" in facts:
+            yield _variables(facts["variable_list"])
+        if "op_list" in facts:
+            rows = [(op, human_count(count)) for op, count in facts["op_list"].items()]
+            yield Section("ops", rows, right=frozenset({1}))
+        if "collections" in facts:
+            yield from _collections(facts["collections"])
+        if "function_list" in facts:
+            yield _functions(facts["function_list"])
+        if "node_list" in facts:
+            nodes = [(row["name"], row["op"], ", ".join(row["inputs"])) for row in facts["node_list"]]
+            yield Section("nodes", nodes, ("name", "op", "inputs"))
+        if "verified" in facts:
+            words = f"{human_count(facts['verified'])} tensors read, all as they were written"
+            yield Section("", [("checksums", words)])
+
+    def to_json(self) -> dict[str, Any]:
+        """The facts."""
+        return dict(self.facts)
+
+
+def show(
+    model: ModelOrPath,
+    *,
+    signature: str | None = None,
+    variables: bool = False,
+    ops: bool = False,
+    nodes: bool = False,
+    collections: bool = False,
+    functions: bool = False,
+    outputs: bool = False,
+    all: bool = False,
+    text: bool = False,
+    checksums: bool = False,
+    **shared: Unpack[Loads],
+) -> Shown:
+    """Shows what is inside a model.
+
+    Reads structure only: weights stay in their file, unless their checksums are asked for.
+
+    Args:
+        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
+        signature: Only this signature.
+        variables: Every variable with dtype, shape and size.
+        ops: How often each op is used.
+        nodes: Every node of the graph with op and inputs.
+        collections: Collections, with messages in them decoded.
+        functions: The functions of the graph's library.
+        outputs: Likely inputs and outputs, with the reason.
+        all: All of these.
+        text: The GraphDef as text, as TensorFlow writes it. Reads the weights in it.
+        checksums: Read every tensor and check its checksum.
+
+    Returns:
+        The facts that were asked for; the summary if none was.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+
+    Example:
+        tfsmith show saved_model
+        tfsmith show model.ckpt-1603 --variables --json
+    """
+    found = open_model(model, shared)
+    if text:
+        return Shown(found, {}, graph_text(found))
+    wanted = zip(_PARTS, (variables, ops, nodes, collections, functions, outputs), strict=True)
+    parts = {part for part, is_wanted in wanted if all or is_wanted}
+    facts = show_facts(found, parts=parts, summary=all or not (parts or signature))
+    if signature:
+        facts["signature"] = {signature: _signature_facts(found, signature)}
+    if checksums:
+        facts["verified"] = verify_checksums(found)
+    return Shown(found, facts)
+
+
+def _signature_facts(model: Model, key: str) -> dict[str, Any]:
+    found = signature_facts(model.signatures).get(key)
+    if found is None:
+        near = nearest(key, model.signatures) or list(model.signatures)
+        remedy = f"the signatures are: {', '.join(near)}" if near else "it has none; {outputs=True} shows likely ones"
+        raise NotFoundInModelError(f"there is no signature {key!r}", path=model.path, remedy=remedy)
+    return dict(found)
+
+
+def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = True) -> dict[str, Any]:
+    """What `tfsmith show` tells, as plain data ready for JSON. Reads structure only.
+
+    Args:
+        model: The model.
+        parts: Any of "variables", "ops", "nodes", "collections", "functions", "outputs".
+        summary: Whether to begin with the summary; it has the likely outputs where there is no signature.
+    """
+    facts: dict[str, Any] = summary_facts(model) if summary else {}
+    if "variables" in parts:
+        facts["variable_list"] = variable_facts(model)
+    if not model.has_graph:
+        if not summary and set(parts) - {"variables"}:
+            raise model.no_graph()
+        return facts
+    if "outputs" in parts or (summary and not model.signatures):
+        facts["likely"] = {
+            "inputs": [_candidate_facts(found) for found in likely_inputs(model)],
+            "outputs": [_candidate_facts(found) for found in likely_outputs(model)],
+        }
+    if "ops" in parts:
+        facts["op_list"] = op_facts(model)
+    if "collections" in parts:
+        facts["collections"] = collection_facts(model)
+    if "functions" in parts:
+        facts["function_list"] = function_facts(model)
+    if "nodes" in parts:
+        facts["node_list"] = node_facts(model.graph.nodes)
+    return facts
+
+
+def likely_inputs(model: Model) -> tuple[Candidate, ...]:
+    """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
+    found = collected(model, "inputs") or guess_inputs(model.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+
+
+def likely_outputs(model: Model) -> tuple[Candidate, ...]:
+    """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
+    found = collected(model, "outputs") or guess_outputs(model.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+
+
+def _saver_tensors(model: Model) -> set[str]:
+    """The tensors through which the model is saved and restored: nobody's inputs and outputs."""
+    saver = model.meta.saver
+    if saver is None:
+        return set()
+    return {saver.filename_tensor_name, saver.save_tensor_name, f"{saver.restore_op_name}:0"}
+
+
+def _candidate_facts(found: Candidate) -> dict[str, Any]:
+    return {
+        "tensor": found.tensor,
+        "op": found.op,
+        "dtype": None if found.dtype is None else found.dtype.name,
+        "shape": shape_facts(found.shape),
+        "reason": found.reason,
+    }
+
+
+def _summary(facts: Mapping[str, Any]) -> Section:
+    rows: list[tuple[str, ...]] = [("kind", facts["title"])]
+    if facts["tensorflow_version"]:
+        rows.append(("written by", f"TensorFlow {facts['tensorflow_version']}"))
+    if facts["kind"] == "saved_model":
+        others = " | ".join(_tags(tags) for tags in facts["tag_sets"])
+        rows.append(
+            ("tag sets", others if len(facts["tag_sets"]) == 1 else f"{others}  (shown: {_tags(facts['tag_set'])})")
+        )
+    rows += _variable_rows(facts)
+    graph = facts.get("graph")
+    if graph is not None:
+        rows += _graph_rows(graph, facts)
+    title = facts["path"] or "<memory>"
+    return Section(title, rows)
+
+
+def _tags(tags: Sequence[str]) -> str:
+    return ",".join(tags) or "(empty)"
+
+
+def _amount(totals: Mapping[str, Any]) -> str:
+    kinds = totals["dtypes"]
+    dtypes = ", ".join(f"{name} x{count}" if len(kinds) > 1 else name for name, count in kinds.items())
+    size = f"{human_count(totals['parameters'])} parameters, {human_bytes(totals['bytes'])}"
+    return f"{human_count(totals['count'])}  ({size}{'; ' + dtypes if dtypes else ''})"
+
+
+def _variable_rows(facts: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+    variables = facts["variables"]
+    if variables["from"]:
+        note = "" if variables["from"] == "checkpoint" else "  values not here"
+        yield ("variables", _amount(variables) + note)
+    if facts["optimizer_slots"]["count"]:
+        yield ("of these", f"{_amount(facts['optimizer_slots'])} are an optimizer's")
+    checkpoint = facts["checkpoint"]
+    if checkpoint is not None:
+        size = sum(file["bytes"] for file in checkpoint["files"])
+        step = "" if checkpoint["step"] is None else f", step {checkpoint['step']}"
+        count = len(checkpoint["files"])
+        yield ("checkpoint", f"V{checkpoint['version']}{step}, {count} file{'s' * (count != 1)}, {human_bytes(size)}")
+        if checkpoint["missing"]:
+            yield ("missing", f"{', '.join(checkpoint['missing'])}: without it no value can be read")
+
+
+def _graph_rows(graph: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterable[tuple[str, ...]]:
+    nodes = human_count(graph["nodes"])
+    if graph["functions"]:
+        nodes += f"  and {human_count(graph['function_nodes'])} in {human_count(graph['functions'])} functions"
+    yield ("nodes", nodes)
+    ops = list(graph["ops"].items())
+    more = f", and {len(ops) - _TOP_OPS} more" if len(ops) > _TOP_OPS else ""
+    yield ("ops", f"{len(ops)}: " + ", ".join(f"{op} x{count}" for op, count in ops[:_TOP_OPS]) + more)
+    if facts["constants"]["count"]:
+        yield ("constants", _amount(facts["constants"]))
+    if graph["custom_ops"]:
+        yield ("custom ops", ", ".join(graph["custom_ops"]))
+    if facts["assets"]:
+        yield ("assets", ", ".join(facts["assets"]))
+    beside = [name for name in facts["side_files"] if not name.startswith("assets/")]
+    if beside:
+        yield ("other files", ", ".join(beside[:10]) + (" ..." if len(beside) > 10 else ""))
+
+
+def _shape(shape: Sequence[int] | None) -> str:
+    return "?" if shape is None else "[" + ", ".join("?" if size < 0 else str(size) for size in shape) + "]"
+
+
+def _signature(key: str, signature: Mapping[str, Any]) -> Section:
+    rows: list[tuple[str, ...]] = []
+    for role in ("input", "output"):
+        for name, info in signature[f"{role}s"].items():
+            tensor = info["name"] or f"({info.get('encoding', 'none')})"
+            is_tensor = info["dtype"] != "invalid"  # else an operation to run, or made of components
+            kind, shape = (info["dtype"], _shape(info["shape"])) if is_tensor else ("-", "-")
+            rows.append((role, name, kind, shape, tensor))
+            rows += [
+                ("", f"  {part}", inner["dtype"], _shape(inner["shape"]), inner["name"])
+                for part, inner in info.get("components", {}).items()
+            ]
+    method = f"  ({signature['method_name']})" if signature["method_name"] else ""
+    notes = () if rows else ("it takes and gives nothing",)
+    return Section(f"signature {key}{method}", rows, notes=notes)
+
+
+def _likely(likely: Mapping[str, Any]) -> Iterable[Section]:
+    for role in ("inputs", "outputs"):
+        rows = [
+            (row["tensor"], row["op"], row["dtype"] or "?", _shape(row["shape"]), row["reason"]) for row in likely[role]
+        ]
+        notes = () if rows else ("none found; `tfsmith show --nodes` lists all nodes",)
+        yield Section(f"likely {role}", rows, notes=notes)
+
+
+def _variables(rows: Sequence[Mapping[str, Any]]) -> Section:
+    table = [(row["name"], row["dtype"], _shape(row["shape"]), human_bytes(row["bytes"])) for row in rows]
+    notes = () if rows else ("there are none: no checkpoint, and no variables in the graph",)
+    return Section("variables", table, ("name", "dtype", "shape", "size"), notes, right=frozenset({3}))
+
+
+def _collections(collections: Mapping[str, Any]) -> Iterable[Section]:
+    if not collections:
+        yield Section("collections", notes=("there are none",))
+    for key, collection in collections.items():
+        values = collection["values"]
+        rows = [(_collection_value(value),) for value in values]
+        yield Section(f"collection {key}  ({collection['kind']}, {len(values)})", rows)
+
+
+def _collection_value(value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return str(value)
+    if set(value) == {"name", "op"}:
+        return f"{value['name']}  {value['op'] or '(not in the graph)'}"
+    return ", ".join(f"{key}={inner}" for key, inner in value.items())
+
+
+def _functions(rows: Sequence[Mapping[str, Any]]) -> Section:
+    table = [
+        (
+            row["name"],
+            human_count(row["nodes"]),
+            ", ".join(f"{arg['name']}: {arg['dtype']}" for arg in row["inputs"]),
+            ", ".join(f"{arg['name']}: {arg['dtype']}" for arg in row["outputs"]),
+        )
+        for row in rows
+    ]
+    notes = () if rows else ("there are none",)
+    return Section("functions", table, ("name", "nodes", "takes", "gives"), notes, right=frozenset({1}))
