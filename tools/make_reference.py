@@ -20,7 +20,8 @@ from typing import Any
 
 import tfsmith
 from tfsmith import api, errors
-from tfsmith.cli.main import VERBS
+from tfsmith.cli.main import parser_of
+from tfsmith.verbs import VERBS
 
 __all__ = ["api_page", "commands_page", "main"]
 
@@ -62,10 +63,8 @@ def commands_page() -> str:
     """All verbs with their arguments, and the command lines of other tools."""
     more = dict(_ROW.findall((ROOT / "README.md").read_text()))
     pieces = [COMMANDS_HEAD, _table(("command", "what it does"), _verb_rows()), "\n"]
-    for verb, what in VERBS.items():
-        parser = argparse.ArgumentParser(prog=f"tfsmith {verb}", description=f"{what[0].upper()}{what[1:]}.")
-        import_module(f"tfsmith.cli.{verb}").add_arguments(parser)
-        parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    for verb in VERBS:
+        parser = parser_of(verb)
         link = f"More: {more[verb]}.\n\n" if "](" in more.get(verb, "") else ""
         pieces += _command(parser, 2, link)
     pieces.append(COMPAT_HEAD)
@@ -77,7 +76,7 @@ def commands_page() -> str:
 
 
 def _verb_rows() -> list[tuple[str, str]]:
-    return [(f"[`tfsmith {verb}`](#tfsmith-{verb})", what) for verb, what in VERBS.items()]
+    return [(f"[`tfsmith {verb}`](#tfsmith-{verb})", what) for verb, (_, what) in VERBS.items()]
 
 
 def _command(parser: argparse.ArgumentParser, level: int, more: str = "") -> Iterator[str]:

@@ -29,7 +29,7 @@ def export_inference_graph(told: argparse.Namespace) -> None:
     placeholder, images = make_input(told.input_type, told.input_shape)
     _, _, detections = build(read_pipeline(told.pipeline_config_path), images)
     write_saved_model(output / "saved_model", told.trained_checkpoint_prefix, placeholder, detections)
-    frozen = tfsmith.freeze(tfsmith.load(output / "saved_model"), OUTPUTS)
+    frozen = tfsmith.freeze(tfsmith.load(output / "saved_model"), OUTPUTS).model
     tfsmith.save(frozen, output / "frozen_inference_graph.pb")
     tfsmith.convert(output / "saved_model", output / "model.ckpt.meta")
     shutil.copyfile(told.pipeline_config_path, output / "pipeline.config")

@@ -5,9 +5,7 @@ from tfsmith._version import __version__ as __version__
 from tfsmith.api import check as check
 from tfsmith.api import compare_weights as compare_weights
 from tfsmith.api import configure as configure
-from tfsmith.api import convert as convert
 from tfsmith.api import diff as diff
-from tfsmith.api import export as export
 from tfsmith.api import extract as extract
 from tfsmith.api import load_bert as load_bert
 from tfsmith.api import load_pattern as load_pattern
@@ -20,7 +18,6 @@ from tfsmith.api import save_pattern as save_pattern
 from tfsmith.api import save_recipe as save_recipe
 from tfsmith.api import save_replaced as save_replaced
 from tfsmith.api import save_weights as save_weights
-from tfsmith.api import thaw as thaw
 from tfsmith.engines.runner import Runner as Runner
 from tfsmith.errors import TfsmithError as TfsmithError
 from tfsmith.ir.function import Function as Function
@@ -31,6 +28,8 @@ from tfsmith.ir.node import Node as Node
 from tfsmith.ir.recipe import Pattern as Pattern
 from tfsmith.ir.recipe import Recipe as Recipe
 from tfsmith.ir.tensor import Tensor as Tensor
+from tfsmith.verbs.convert import convert as convert
+from tfsmith.verbs.export import export as export
 from tfsmith.verbs.files import graph_text as graph_text
 from tfsmith.verbs.files import load as load
 from tfsmith.verbs.files import save as save
@@ -45,6 +44,7 @@ from tfsmith.verbs.shared import Result as Result
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs
 from tfsmith.verbs.show import show as show
+from tfsmith.verbs.thaw import thaw as thaw
 from tfsmith.verbs.verify import Verified as Verified
 from tfsmith.verbs.verify import verify as verify
 from tfsmith.view.summary import summarize as summarize

@@ -20,7 +20,7 @@ else:
         return lambda made: made
 
 
-__all__ = ["field", "record", "replace"]
+__all__ = ["field", "record", "replace", "values"]
 
 _Record = TypeVar("_Record")
 _NOTHING: Any = type("_Nothing", (), {"__repr__": lambda self: "..."})()
@@ -80,6 +80,12 @@ def replace(original: _Record, /, **changes: Any) -> _Record:
         if known.init and known.name not in changes:
             changes[known.name] = getattr(original, known.name)
     return kind(**changes)
+
+
+def values(original: object, /) -> dict[str, Any]:
+    """The fields of a record by name, to make another kind of record of them that has more."""
+    fields: tuple[_Field, ...] = type(original).__record_fields__  # type: ignore[attr-defined]
+    return {known.name: getattr(original, known.name) for known in fields}
 
 
 def _make(plain: type[Any], *, eq: bool, repr: bool, frozen: bool) -> type[Any]:

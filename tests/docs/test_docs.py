@@ -9,7 +9,8 @@ import pytest
 from tests.docs.runner import LANGUAGES, ROOT, Block, blocks, commands, documents, matches, run_document
 from tests.support.bert_library import bert_library
 
-from tfsmith.cli.main import VERBS, main
+from tfsmith.cli.main import main
+from tfsmith.verbs import VERBS
 
 DOCUMENTS = documents()
 RUN = [path for path in DOCUMENTS if any(block.language != "text" for block in blocks(path.read_text()))]

@@ -10,7 +10,6 @@ import pytest
 from tests.support.convert_models import TF2_MODEL, saved_model, small
 
 import tfsmith
-from tfsmith.api import ConvertOptions
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.dtype import dtype_named
@@ -20,13 +19,13 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor
 
 FILES = TF2_MODEL.parent
-OPTIONS = (
-    ConvertOptions(inference_only=True),
-    ConvertOptions(inference_only=True, dtype="float16", saturate=True),
-    ConvertOptions(dtype="bfloat16", only=("*",)),
-    ConvertOptions(rename=(("re:^", "x/"),)),
-    ConvertOptions(drop=("*w*",)),
-    ConvertOptions(),
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {"inference_only": True},
+    {"inference_only": True, "dtype": "float16", "saturate": True},
+    {"dtype": "bfloat16", "only": ("*",)},
+    {"rename": (("re:^", "x/"),)},
+    {"drop": ("*w*",)},
+    {},
 )
 WRONG = (
     Attr("int", 5),
@@ -101,7 +100,7 @@ def test_damaged_nodes(seed: int, tmp_path: Path) -> None:
         out = tmp_path / f"{number}.meta"
         before = sorted(tmp_path.iterdir())
         with suppress(TfsmithError):
-            tfsmith.convert(model, out, options=chance.choice(OPTIONS))
+            tfsmith.convert(model, out, **chance.choice(OPTIONS))
             worked += 1
         if not out.exists():
             assert sorted(tmp_path.iterdir()) == before
@@ -111,4 +110,4 @@ def test_damaged_nodes(seed: int, tmp_path: Path) -> None:
 def test_sound_models_are_converted(tmp_path: Path) -> None:
     """Guards the test above."""
     for number, model in enumerate(models()):
-        tfsmith.convert(model, tmp_path / f"{number}.meta", options=ConvertOptions(rename=(("re:^", "x/"),)))
+        tfsmith.convert(model, tmp_path / f"{number}.meta", rename=(("re:^", "x/"),))

@@ -18,11 +18,9 @@ from tests.support.attack import FLOAT, X, call, function, if_node, remove, soun
 from tests.support.helpers import attr_value, field, node_def
 from tests.support.mutate import byte_mutations, confuse, mutate
 from tests.support.riegeli_files import split
-from tfsmith.cli.show_text import sections
 
 import tfsmith
 from tfsmith import api, records
-from tfsmith.cli.render import _plain
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.formats.savedmodel.folder import save_saved_model
@@ -108,17 +106,16 @@ def use(path: Path, out: Path) -> bool:
         return False
 
     def look() -> None:
-        facts = api.show_facts(model, parts=PARTS)
-        json.dumps(facts, allow_nan=False)
-        for section in sections(facts, summary=True):
-            _plain(section)
+        shown = tfsmith.show(model, all=True)
+        json.dumps(shown.to_json(), allow_nan=False)
+        assert str(shown)
 
     attempt(look)
     attempt(lambda: api.graph_text(model))
-    options: list[dict[str, Any]] = [{}, {"batch_size": 3, "clear_devices": True}, {"keep_init": True}]
+    options: list[dict[str, Any]] = [{}, {"batch_size": 3, "clear_devices": True}, {"as_": "saved_model"}]
     done = False
     for told in options:
-        frozen = attempt(lambda: tfsmith.freeze(model, **told))  # noqa: B023
+        frozen = attempt(lambda: tfsmith.freeze(model, **told).model)  # noqa: B023
         if frozen is not None:
             remove(out)
             kind = "saved_model" if "keep_init" in told else "graphdef"
@@ -132,7 +129,7 @@ def test_sound_models_are_frozen(models: Path, tmp_path: Path) -> None:
     """Guards the tests below: what they damage is used in full."""
     for name in ("ref", "resource", "text", "training", "frozen.pb", "functions"):
         assert use(models / name, tmp_path / "out"), name
-    frozen = tfsmith.freeze(tfsmith.load(models / "functions"), outputs=["last"])
+    frozen = tfsmith.freeze(tfsmith.load(models / "functions"), outputs=["last"]).model
     assert {node.op for node in frozen.graph} >= {"Const", "Mul", "If"}
     assert "VarHandleOp" not in {node.op for node in frozen.graph}
 

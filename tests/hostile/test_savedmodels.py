@@ -28,7 +28,6 @@ from tests.support.attack import (
 from tests.support.helpers import attr_value, field, graph_def, node_def, write_files
 
 import tfsmith
-from tfsmith import api
 from tfsmith.errors import TfsmithError, UnreadableFileError, UsageError
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files
@@ -295,11 +294,11 @@ def test_a_file_that_the_graph_names_is_told_of(tmp_path: Path) -> None:
         node_def("fill", "InitializeTableFromTextFileV2", ["table", "file"]),
     ]
     path = write_saved_model(tmp_path / "m", meta_graph(graph_def(nodes)))
-    exported = api.export(path, tmp_path / "out", inputs={"x": "x:0"}, outputs={"y": "y:0"})
+    exported = tfsmith.export(path, tmp_path / "out", inputs={"x": "x:0"}, outputs={"y": "y:0"})
     assert any("files from outside of the model are copied" in str(note) for note in exported.notes)
     assert any(str(secret) in note.nodes for note in exported.notes)
     write_files(path, {"secret.txt": b"other\n"})  # what lies beside the model comes first
-    exported = api.export(path, tmp_path / "out2", inputs={"x": "x:0"}, outputs={"y": "y:0"})
+    exported = tfsmith.export(path, tmp_path / "out2", inputs={"x": "x:0"}, outputs={"y": "y:0"})
     assert not any("files from outside" in str(note) for note in exported.notes)
     assert (tmp_path / "out2/assets/secret.txt").read_bytes() == b"other\n"
 
@@ -428,7 +427,7 @@ def test_the_output_is_a_file_that_the_values_come_from(tmp_path: Path) -> None:
                 arguments = ("freeze", *given, "-o", tmp_path / name, "--as", how, "--outputs", "linear_regression/add")
                 refused(*arguments, says=says)
     model = tfsmith.load(tmp_path / "t/graph.pbtxt", checkpoint=prefix)
-    for made in (tfsmith.freeze(model, outputs=["linear_regression/add"]), model):
+    for made in (tfsmith.freeze(model, outputs=["linear_regression/add"]).model, model):
         with pytest.raises(TfsmithError, match="the output is also the input"):
             tfsmith.save(made, prefix.with_name(f"{prefix.name}.index"), format="pb")
     assert {file.name: file.read_bytes() for file in (tmp_path / "t").iterdir()} == before

@@ -38,7 +38,7 @@ def test_only_the_graph_that_fits_is_offered(bare: Path) -> None:
 def test_the_refusal_lists_tensors_and_offers_the_graph(bare: Path, verb: str) -> None:
     checkpoint = tfsmith.load(bare / "model.ckpt-7")
     with pytest.raises(UsageError) as refused:
-        tfsmith.export(checkpoint, bare / "out") if verb == "export" else tfsmith.freeze(checkpoint)
+        tfsmith.export(checkpoint, bare / "out") if verb == "export" else tfsmith.freeze(checkpoint).model
     said = str(refused.value)
     assert f"no graph to {verb}; it holds 2 tensors: model_variables/intercept, model_variables/slope" in said
     assert "graph.pbtxt; pass that as MODEL and this as --checkpoint" in said
@@ -47,7 +47,7 @@ def test_the_refusal_lists_tensors_and_offers_the_graph(bare: Path, verb: str) -
 
 def test_what_is_offered_works(bare: Path) -> None:
     offered = fitting_graphs(tfsmith.load(bare / "model.ckpt-7"))
-    tfsmith.save(tfsmith.freeze(tfsmith.load(offered[0], checkpoint=bare / "model.ckpt-7")), bare / "frozen.pb")
+    tfsmith.save(tfsmith.freeze(tfsmith.load(offered[0], checkpoint=bare / "model.ckpt-7")).model, bare / "frozen.pb")
     assert not tfsmith.load(bare / "frozen.pb").graph.op_counts().get("VariableV2")
 
 

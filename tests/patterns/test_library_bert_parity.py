@@ -146,7 +146,7 @@ def check(path: Path, feeds: dict[str, Any]) -> Node:
 
 def test_numbers_of_frozen_functions(saved: tuple[Path, list[str], bytes], tmp_path: Path) -> None:
     folder, names, _ = saved
-    frozen = tfsmith.freeze(tfsmith.load(folder))
+    frozen = tfsmith.freeze(tfsmith.load(folder)).model
     tfsmith.save(frozen, tmp_path / "frozen.pb")
     inputs = [node for node in frozen.graph if node.op == "Placeholder"]
     feeds = {f"{node.name}:0": MASK if "mask" in node.name else IDS for node in inputs}
@@ -177,7 +177,7 @@ def test_the_model_of_the_benchmarks(tmp_path: Path) -> None:
 
 def test_rows_in_another_order_or_shape_stay(tmp_path: Path) -> None:
     save_functions(tmp_path / "model", rows, exact_gelu)
-    model = tfsmith.freeze(tfsmith.load(tmp_path / "model"))
+    model = tfsmith.freeze(tfsmith.load(tmp_path / "model")).model
     (match,) = api.replace(model, "bert-encoder").matches
     unit = match.units[0].nodes
     order = model.graph[unit["key_order"]]

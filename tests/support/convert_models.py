@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 import tfsmith
-from tfsmith.api import ConvertOptions, SignatureEdits
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
@@ -76,8 +75,9 @@ def values_of(path: Path) -> dict[str, Any]:
     return {name: tensor.numpy().tolist() for name, tensor in tfsmith.load(path).variables.items()}
 
 
-def edits(**changes: Any) -> ConvertOptions:
-    return ConvertOptions(signatures=SignatureEdits(**changes))
+def edits(**changes: Any) -> dict[str, Any]:
+    """What to do to the signatures, as arguments of `convert`."""
+    return {f"{what}_signatures": value for what, value in changes.items()}
 
 
 def ops(model: Model) -> dict[str, str]:

@@ -150,7 +150,7 @@ def test_bert_with_an_open_batch_is_told(tmp_path: Path) -> None:
     assert [(one.kind, one.subject) for one in found] == [("op", "Fill"), ("shape", "")]
     assert "--batch-size 1" in found[1].remedy
     loaded = tfsmith.load(write_checkpoint_files(made, tmp_path))
-    fixed = tfsmith.freeze(loaded, outputs=made.output_nodes, batch_size=1)
+    fixed = tfsmith.freeze(loaded, outputs=made.output_nodes, batch_size=1).model
     assert "shape" not in [one.kind for one in tfsmith.check(fixed, "migraphx").obstacles]
 
 

@@ -15,7 +15,6 @@ from tests.support.table_files import table
 from tests.support.v1_files import TENSORS, VALUES, v1_entries
 
 import tfsmith
-from tfsmith.api import ConvertOptions
 from tfsmith.cli.main import main
 from tfsmith.errors import OutputError, UnreadableFileError, UsageError
 from tfsmith.formats.checkpoint.writer import write_bundle
@@ -106,12 +105,12 @@ def test_a_graph_alone_has_no_signatures(folder: Path) -> None:
         "the graph alone is written, without the values of its variables",
     ]
     asked = {"a": ({"x": "x:0"}, {"y": "y:0"})}
-    converted = tfsmith.convert(folder / "g.pb", folder / "h.pb", options=edits(add=asked))
+    converted = tfsmith.convert(folder / "g.pb", folder / "h.pb", **edits(add=asked))
     assert [note.what for note in converted.notes] == ["a graph alone has no signatures"]
 
 
 def test_saved_model_as_text(folder: Path) -> None:
-    tfsmith.convert(folder / "in" / "sm", folder / "text", format="pbtxt")
+    tfsmith.convert(folder / "in" / "sm", folder / "text", as_="pbtxt")
     assert (folder / "text" / "saved_model.pbtxt").is_file()
     assert set(tfsmith.load(folder / "text").signatures) == {"serving_default"}
 
@@ -139,9 +138,9 @@ def test_the_saver_of_v1_is_replaced(folder: Path) -> None:
 def test_shards(folder: Path) -> None:
     tfsmith.convert(folder / "in" / "m", folder / "split", shards=2)
     assert len(list(folder.glob("split.data-*"))) == 2
-    tfsmith.convert(folder / "split", folder / "same", options=ConvertOptions(rename=(("w", "v"),)))
+    tfsmith.convert(folder / "split", folder / "same", rename=(("w", "v"),))
     assert len(list(folder.glob("same.data-*"))) == 2
-    tfsmith.convert(folder / "same", folder / "one", shards=1, format="checkpoint")
+    tfsmith.convert(folder / "same", folder / "one", shards=1, as_="checkpoint")
     assert len(list(folder.glob("one.data-*"))) == 1
     assert not (folder / "one.meta").exists()
     assert values_of(folder / "one") == {"v": [1, 2], "w/Adam": [3, 4], "global_step": 7}
@@ -176,7 +175,7 @@ def test_what_out_means(path: str, format: str | None, kind: Any, as_set: bool, 
 
 def test_out_that_cannot_hold_it(folder: Path) -> None:
     checkpoint = folder / "alone"
-    tfsmith.convert(folder / "in" / "m", checkpoint, format="checkpoint")
+    tfsmith.convert(folder / "in" / "m", checkpoint, as_="checkpoint")
     before = files_of(folder)
     for name in ("a.pb", "a.pbtxt", "a.meta"):
         with pytest.raises(OutputError, match=r"a checkpoint has no graph, so it cannot become .*--checkpoint"):
@@ -184,10 +183,10 @@ def test_out_that_cannot_hold_it(folder: Path) -> None:
     with pytest.raises(OutputError, match=r"one file of a checkpoint; pass the prefix a"):
         tfsmith.convert(checkpoint, folder / "a.index")
     with pytest.raises(OutputError, match="there is no format 'onnx'"):
-        tfsmith.convert(checkpoint, folder / "a", format="onnx")  # type: ignore[arg-type]
+        tfsmith.convert(checkpoint, folder / "a", as_="onnx")  # type: ignore[arg-type]
     frozen = Model("graphdef", (MetaGraph(Part.of(Graph((Node("c", "NoOp"),)))),))
     with pytest.raises(UsageError, match=r"no variables, so it cannot become a checkpoint; `tfsmith thaw`"):
-        tfsmith.convert(frozen, folder / "a", format="checkpoint")
+        tfsmith.convert(frozen, folder / "a", as_="checkpoint")
     assert files_of(folder) == before
 
 
@@ -211,10 +210,10 @@ def test_several_meta_graphs(folder: Path) -> None:
     tfsmith.convert(folder / "two", folder / "copy")
     assert files_of(folder / "copy") == files_of(folder / "two")
     with pytest.raises(UsageError, match=r"2 meta graphs, so it is not clear.*--tag-set.*'serve' and 'serve,tpu'"):
-        tfsmith.convert(folder / "two", folder / "x", options=ConvertOptions(tags=("gpu",)))
+        tfsmith.convert(folder / "two", folder / "x", set_tags=("gpu",))
     with pytest.raises(UsageError, match=r"2 meta graphs, and only one can be written"):
         tfsmith.convert(folder / "two", folder / "x.meta")
-    tfsmith.convert(folder / "two", folder / "tpu", tags=("tpu", "serve"), options=ConvertOptions(tags=("gpu",)))
+    tfsmith.convert(folder / "two", folder / "tpu", tags=("tpu", "serve"), set_tags=("gpu",))
     assert tfsmith.load(folder / "tpu").tag_sets == (("gpu",),)
 
 
@@ -223,7 +222,7 @@ def test_several_meta_graphs(folder: Path) -> None:
 
 def test_link(folder: Path) -> None:
     converted = tfsmith.convert(
-        folder / "in" / "sm", folder / "sm", link=True, options=edits(rename={"serving_default": "s"})
+        folder / "in" / "sm", folder / "sm", link=True, **edits(rename={"serving_default": "s"})
     )
     assert not converted.notes
     for name in ("variables.index", "variables.data-00000-of-00001"):
@@ -232,7 +231,7 @@ def test_link(folder: Path) -> None:
     data = folder / "m.data-00000-of-00001"
     assert data.samefile(folder / "in" / "sm" / "variables" / "variables.data-00000-of-00001")
     # only names change: the data file is still the same
-    tfsmith.convert(folder / "m", folder / "n", link=True, options=ConvertOptions(rename=(("w", "v"),)))
+    tfsmith.convert(folder / "m", folder / "n", link=True, rename=(("w", "v"),))
     assert (folder / "n.data-00000-of-00001").samefile(data)
     assert values_of(folder / "n") == {"v": [1, 2], "w/Adam": [3, 4], "global_step": 7}
 
@@ -337,8 +336,8 @@ def test_a_model_of_the_testing_package(tmp_path: Path) -> None:
     model = linear_regression(variables="resource")
     prefix = write_checkpoint_files(model, tmp_path / "training")
     write_saved_model(model, tmp_path / "sm")
-    tfsmith.convert(prefix, tmp_path / "half", options=ConvertOptions(dtype="float16"))
-    tfsmith.convert(tmp_path / "sm", tmp_path / "half_sm", options=ConvertOptions(dtype="float16"))
+    tfsmith.convert(prefix, tmp_path / "half", dtype="float16")
+    tfsmith.convert(tmp_path / "sm", tmp_path / "half_sm", dtype="float16")
     for path in (tmp_path / "half", tmp_path / "half_sm"):
         loaded = tfsmith.load(path)
         assert {tensor.dtype.name for tensor in loaded.variables.values()} == {"float16"}

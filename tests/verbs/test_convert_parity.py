@@ -15,7 +15,6 @@ from tests.verbs.test_freeze_tf2_parity import KERAS, _example
 from tests.verbs.test_freeze_tf2_parity import _Made as Module
 
 import tfsmith
-from tfsmith.api import ConvertOptions, SignatureEdits
 
 pytestmark = pytest.mark.tensorflow
 
@@ -59,8 +58,9 @@ def tf2(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
     return module, tmp / "model"
 
 
-def edits(**changes: Any) -> ConvertOptions:
-    return ConvertOptions(signatures=SignatureEdits(**changes))
+def edits(**changes: Any) -> dict[str, Any]:
+    """What to do to the signatures, as arguments of `convert`."""
+    return {f"{what}_signatures": value for what, value in changes.items()}
 
 
 def run_meta(prefix: Path, made: Made) -> tuple[list[Any], list[str]]:
@@ -134,7 +134,7 @@ def test_saved_model_to_meta_and_back(made: Made, tmp_path: Path) -> None:
 def test_meta_to_saved_model(made: Made, tmp_path: Path) -> None:
     inputs = {name.split(":")[0]: name for name in made.feeds}
     add = {"serving_default": (inputs, {name: f"{name}:0" for name in made.outputs})}
-    converted = tfsmith.convert(made.prefix, tmp_path / "out", format="saved_model", options=edits(add=add))
+    converted = tfsmith.convert(made.prefix, tmp_path / "out", as_="saved_model", **edits(add=add))
     assert [note for note in converted.notes if "outside of the model" not in note.what] == []
     assert_answers(run_saved_model(tmp_path / "out", made), made)
     assert_same_tensors(tmp_path / "out" / "variables" / "variables", made.prefix)
@@ -187,7 +187,7 @@ def test_v1_to_v2(sharded: bool, tmp_path: Path) -> None:
     assert (tmp_path / "new.ckpt-3.index").exists()
     assert_answers(run_meta(tmp_path / "new.ckpt-3", made)[0], made)
     assert_same_tensors(tmp_path / "new.ckpt-3", same)
-    tfsmith.convert(prefix, tmp_path / "alone", format="checkpoint")
+    tfsmith.convert(prefix, tmp_path / "alone", as_="checkpoint")
     assert_same_tensors(tmp_path / "alone", tmp_path / "new.ckpt-3")
 
 
@@ -211,7 +211,7 @@ def test_inference_only(trained: Made, tmp_path: Path) -> None:
     before = tensors(trained.prefix)
     for source in (trained.prefix, trained.saved_model):
         out = tmp_path / source.name
-        converted = tfsmith.convert(source, out, format="meta", options=ConvertOptions(inference_only=True))
+        converted = tfsmith.convert(source, out, as_="meta", inference_only=True)
         answers, names = run_meta(out, trained)
         assert_answers(answers, trained)
         assert {name for name, new in converted.names.items() if new is None} == {
@@ -223,26 +223,24 @@ def test_inference_only(trained: Made, tmp_path: Path) -> None:
         assert {name: value.tolist() for name, value in after.items()} == {
             name: value.tolist() for name, value in before.items() if name in after
         }
-    tfsmith.convert(
-        trained.prefix, tmp_path / "alone", format="checkpoint", options=ConvertOptions(inference_only=True)
-    )
+    tfsmith.convert(trained.prefix, tmp_path / "alone", as_="checkpoint", inference_only=True)
     assert_same_tensors(tmp_path / "alone", out)
 
 
 def test_rename(made: Made, tmp_path: Path) -> None:
-    options = ConvertOptions(rename=(("re:^", "new/"),))
+    options: dict[str, Any] = {"rename": (("re:^", "new/"),)}
     for source, kind in ((made.prefix, "meta"), (made.saved_model, "meta"), (made.folder / "graph.pb", "meta")):
         out = tmp_path / source.name
-        tfsmith.convert(source, out, format=kind, options=options, checkpoint=made.prefix)  # type: ignore[arg-type]
+        tfsmith.convert(source, out, as_=kind, **options, checkpoint=made.prefix)  # type: ignore[arg-type]
         if source.suffix != ".pb" or "vocabulary_file" not in tfsmith.load(made.prefix).graph:
             assert_answers(run_meta(out, made)[0], made)
         assert sorted(tensors(out)) == sorted(f"new/{name}" for name in tensors(made.prefix))
-    tfsmith.convert(made.saved_model, tmp_path / "sm", options=options)
+    tfsmith.convert(made.saved_model, tmp_path / "sm", **options)
     assert_answers(run_saved_model(tmp_path / "sm", made), made)
 
 
 def test_drop(trained: Made, tmp_path: Path) -> None:
-    tfsmith.convert(trained.prefix, tmp_path / "out", options=ConvertOptions(drop=("*Adam*", "beta?_power")))
+    tfsmith.convert(trained.prefix, tmp_path / "out", drop=("*Adam*", "beta?_power"))
     answers, names = run_meta(tmp_path / "out", trained)
     assert_answers(answers, trained)
     assert not [name for name in names if "Adam" in name]
@@ -254,8 +252,8 @@ def test_drop(trained: Made, tmp_path: Path) -> None:
 def test_small_weights(made: Made, tmp_path: Path, dtype: str) -> None:
     import tensorflow as tf
 
-    options = ConvertOptions(inference_only=True, dtype=dtype)
-    converted = tfsmith.convert(made.prefix, tmp_path / "out", options=options)
+    options: dict[str, Any] = {"inference_only": True, "dtype": dtype}
+    converted = tfsmith.convert(made.prefix, tmp_path / "out", **options)
     assert_answers(run_meta(tmp_path / "out", made)[0], made, LOOSE[dtype])
     after = tensors(tmp_path / "out")
     for name, value in tensors(made.prefix).items():
@@ -264,7 +262,7 @@ def test_small_weights(made: Made, tmp_path: Path, dtype: str) -> None:
             theirs = tf.cast(value, dtype).numpy()
             assert after[name].dtype == theirs.dtype
             np.testing.assert_array_equal(after[name].view(np.uint16), theirs.view(np.uint16))
-    tfsmith.convert(made.saved_model, tmp_path / "sm", options=options)
+    tfsmith.convert(made.saved_model, tmp_path / "sm", **options)
     assert_answers(run_saved_model(tmp_path / "sm", made), made, LOOSE[dtype])
     assert_answers(signature_answers(tmp_path / "sm", "serving_default", made), made, LOOSE[dtype])
 
@@ -275,12 +273,12 @@ def test_small_constants(made: Made, tmp_path: Path, dtype: str) -> None:
     import tensorflow as tf
 
     v1 = tf.compat.v1
-    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), keep_init=True)
+    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), as_="saved_model").model
     tfsmith.save(frozen, tmp_path / "frozen", format="saved_model")
     constants = [node for node in tfsmith.load(tmp_path / "frozen").graph if node.op == "Const"]
     only = tuple(node.name for node in constants if node.get("dtype").name == "float32")
-    options = ConvertOptions(dtype=dtype, only=only)
-    tfsmith.convert(tmp_path / "frozen", tmp_path / "small", options=options)
+    options: dict[str, Any] = {"dtype": dtype, "only": only}
+    tfsmith.convert(tmp_path / "frozen", tmp_path / "small", **options)
     assert_answers(run_saved_model(tmp_path / "small", made), made, LOOSE[dtype])
     tfsmith.convert(tmp_path / "small", tmp_path / "small.pb")
     with tf.Graph().as_default() as graph, v1.Session() as session:
@@ -293,7 +291,7 @@ def test_small_constants(made: Made, tmp_path: Path, dtype: str) -> None:
 
 def test_weights_that_train_are_not_cast(trained: Made, tmp_path: Path) -> None:
     with pytest.raises(tfsmith.TfsmithError, match=r"Apply.* takes a variable.*--inference-only"):
-        tfsmith.convert(trained.prefix, tmp_path / "out", options=ConvertOptions(dtype="float16"))
+        tfsmith.convert(trained.prefix, tmp_path / "out", dtype="float16")
     assert not list(tmp_path.iterdir())
 
 
@@ -306,7 +304,7 @@ def test_signatures_of_tf1(made: Made, tmp_path: Path) -> None:
     inputs = {name.split(":")[0]: name for name in made.feeds}
     added = {"added": (inputs, {name: f"{name}:0" for name in made.outputs})}
     options = edits(add=added, rename={"serving_default": "renamed"})
-    tfsmith.convert(made.saved_model, tmp_path / "out", options=options, link=True)
+    tfsmith.convert(made.saved_model, tmp_path / "out", **options, link=True)
     loaded = tf.saved_model.load(str(tmp_path / "out"))
     assert sorted(loaded.signatures) == ["added", "renamed"]
     for key in loaded.signatures:
@@ -314,7 +312,7 @@ def test_signatures_of_tf1(made: Made, tmp_path: Path) -> None:
     assert_answers(run_saved_model(tmp_path / "out", made), made)
     data = "variables/variables.data-00000-of-00001"
     assert (tmp_path / "out" / data).samefile(made.saved_model / data)
-    tfsmith.convert(tmp_path / "out", tmp_path / "fewer", options=edits(remove=("renamed",)))
+    tfsmith.convert(tmp_path / "out", tmp_path / "fewer", **edits(remove=("renamed",)))
     assert sorted(tf.saved_model.load(str(tmp_path / "fewer")).signatures) == ["added"]
 
 
@@ -369,7 +367,7 @@ def test_tf2_signatures_renamed_and_removed(tf2: tuple[Any, Path], tmp_path: Pat
 
     module, path = tf2
     options = edits(rename={"nested": "serving_default"}, remove=("cases",))
-    tfsmith.convert(path, tmp_path / "out", options=options)
+    tfsmith.convert(path, tmp_path / "out", **options)
     loaded = tf.saved_model.load(str(tmp_path / "out"))
     names = {"nested": "serving_default", "branches": "branches", "lookup": "lookup"}
     assert_module(loaded.signatures, module, names)
@@ -403,7 +401,7 @@ def test_tf2_signature_added(tf2: tuple[Any, Path], tmp_path: Path) -> None:
     module, path = tf2
     there = tfsmith.load(path).signatures["nested"]
     asked = {"new": ({"x": there.inputs["x"].name}, {"sum": there.outputs["both"].name})}
-    converted = tfsmith.convert(path, tmp_path / "out", options=edits(add=asked))
+    converted = tfsmith.convert(path, tmp_path / "out", **edits(add=asked))
     assert any("tf.saved_model.load does not see" in str(note) for note in converted.notes)
     ours = run_graph(tmp_path / "out", "new", EXAMPLES["nested"])
     np.testing.assert_allclose(ours["sum"], module.nested(X[None])["both"], rtol=1e-6)
@@ -435,8 +433,8 @@ def test_tf2_renamed(tf2: tuple[Any, Path], tmp_path: Path) -> None:
 
     module, path = tf2
     end = "/.ATTRIBUTES/VARIABLE_VALUE"
-    options = ConvertOptions(rename=((f"w{end}", f"weights/kernel{end}"), ("re:^rows/", "table/")))
-    tfsmith.convert(path, tmp_path / "out", options=options)
+    options: dict[str, Any] = {"rename": ((f"w{end}", f"weights/kernel{end}"), ("re:^rows/", "table/"))}
+    tfsmith.convert(path, tmp_path / "out", **options)
     assert {f"weights/kernel{end}", f"table{end}"} < set(tensors(tmp_path / "out/variables/variables"))
     assert_module(tf.saved_model.load(str(tmp_path / "out")).signatures, module, SAME)
     ours = run_graph(tmp_path / "out", "nested", EXAMPLES["nested"])
@@ -448,7 +446,7 @@ def test_tf2_small(tf2: tuple[Any, Path], tmp_path: Path, dtype: str) -> None:
     import tensorflow as tf
 
     module, path = tf2
-    tfsmith.convert(path, tmp_path / "out", options=ConvertOptions(dtype=dtype))
+    tfsmith.convert(path, tmp_path / "out", dtype=dtype)
     found = tensors(tmp_path / "out" / "variables" / "variables")
     assert {value.dtype.name for value in found.values()} == {dtype}
     assert_module(tf.saved_model.load(str(tmp_path / "out")).signatures, module, SAME, 5 * LOOSE[dtype])
@@ -466,7 +464,7 @@ def test_keras_small(name: str, tmp_path: Path) -> None:
     tf.keras.utils.set_random_seed(3)
     keras = build(tf)
     keras.export(str(tmp_path / "model"), verbose=False)
-    tfsmith.convert(tmp_path / "model", tmp_path / "out", options=ConvertOptions(inference_only=True, dtype="float16"))
+    tfsmith.convert(tmp_path / "model", tmp_path / "out", inference_only=True, dtype="float16")
     kinds = {tensor.dtype.name for tensor in tfsmith.load(tmp_path / "out").variables.values()}
     assert "float16" in kinds
     assert "float32" not in kinds
@@ -504,7 +502,7 @@ def test_tf2_inference_only(tmp_path: Path) -> None:
     tf.saved_model.save(module, str(tmp_path / "model"), signatures={"serving_default": module.serve})
     before = tensors(tmp_path / "model/variables/variables")
     assert len([name for name in before if "optimizer" in name]) >= 4
-    tfsmith.convert(tmp_path / "model", tmp_path / "out", options=ConvertOptions(inference_only=True))
+    tfsmith.convert(tmp_path / "model", tmp_path / "out", inference_only=True)
     after = tensors(tmp_path / "out/variables/variables")
     assert sorted(after) == ["_CHECKPOINTABLE_OBJECT_GRAPH", "w/.ATTRIBUTES/VARIABLE_VALUE"]
     theirs = module.serve(X[None])["y"]
@@ -529,8 +527,8 @@ def test_tf2_checkpoint(tmp_path: Path) -> None:
     dense, optimizer, checkpoint = build()
     optimizer.apply_gradients([(tf.ones_like(value), value) for value in dense.trainable_variables])
     prefix = checkpoint.save(str(tmp_path / "ckpt"))
-    options = ConvertOptions(inference_only=True, rename=(("re:^model/", "net/"),))
-    tfsmith.convert(prefix, tmp_path / "small", options=options)
+    options: dict[str, Any] = {"inference_only": True, "rename": (("re:^model/", "net/"),)}
+    tfsmith.convert(prefix, tmp_path / "small", **options)
     names = set(tensors(tmp_path / "small"))
     assert not [name for name in names if "optimizer" in name]
     assert [name for name in names if name.startswith("net/")]

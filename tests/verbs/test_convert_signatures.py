@@ -15,7 +15,6 @@ from tests.support.convert_models import (
 )
 
 import tfsmith
-from tfsmith.api import ConvertOptions, SignatureEdits
 from tfsmith.errors import (
     NotFoundInModelError,
     UsageError,
@@ -37,13 +36,9 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_signatures(folder: Path) -> None:
-    options = ConvertOptions(
-        signatures=SignatureEdits(
-            add={"product": ({"x": "x:0"}, {"y": "y:0"})}, rename={"serving_default": "old"}, method_name="m"
-        ),
-        tags=("serve", "gpu"),
-    )
-    tfsmith.convert(folder / "in" / "sm", folder / "sm", options=options)
+    changes = edits(add={"product": ({"x": "x:0"}, {"y": "y:0"})}, rename={"serving_default": "old"})
+    options = {**changes, "method_name": "m", "set_tags": ("serve", "gpu")}
+    tfsmith.convert(folder / "in" / "sm", folder / "sm", **options)
     model = tfsmith.load(folder / "sm")
     assert set(model.signatures) == {"product", "old"}
     assert model.signatures["product"].method_name == "m"
@@ -54,7 +49,7 @@ def test_signatures(folder: Path) -> None:
     assert [span.tobytes() for span in after.graph_part.raw or ()] == [
         span.tobytes() for span in before.graph_part.raw or ()
     ]
-    tfsmith.convert(folder / "sm", folder / "less", options=edits(remove=("old",)))
+    tfsmith.convert(folder / "sm", folder / "less", **edits(remove=("old",)))
     assert set(tfsmith.load(folder / "less").signatures) == {"product"}
 
 
@@ -72,20 +67,20 @@ BAD_EDITS: list[tuple[dict[str, Any], type[Exception], str]] = [
 def test_signatures_that_cannot_be(tmp_path: Path, change: dict[str, Any], error: type[Exception], words: str) -> None:
     model = saved_model(serving_default="y:0", other="y:0")
     with pytest.raises(error, match=words):
-        tfsmith.convert(model, tmp_path / "out", options=edits(**change))
+        tfsmith.convert(model, tmp_path / "out", **edits(**change))
     assert not list(tmp_path.iterdir())
 
 
 def test_signatures_need_a_graph(folder: Path) -> None:
     with pytest.raises(NotFoundInModelError, match="holds variables but no graph"):
-        tfsmith.convert(folder / "in" / "m", folder / "out", format="checkpoint", options=edits(remove=("a",)))
+        tfsmith.convert(folder / "in" / "m", folder / "out", as_="checkpoint", **edits(remove=("a",)))
 
 
 # Models of TensorFlow 2, which have two object graphs
 
 
 def test_tf2_signatures_there_and_back(tmp_path: Path) -> None:
-    tfsmith.convert(TF2_MODEL, tmp_path / "a", options=edits(rename={"logits": "raw"}))
+    tfsmith.convert(TF2_MODEL, tmp_path / "a", **edits(rename={"logits": "raw"}))
     renamed = tfsmith.load(tmp_path / "a").meta
     objects, before = renamed.objects, tfsmith.load(TF2_MODEL).meta.objects
     assert objects is not None
@@ -97,13 +92,13 @@ def test_tf2_signatures_there_and_back(tmp_path: Path) -> None:
         "raw": before.nodes[number].children["logits"],
     }
     assert not (tmp_path / "a" / "fingerprint.pb").exists()
-    tfsmith.convert(tmp_path / "a", tmp_path / "b", options=edits(rename={"raw": "logits"}))
+    tfsmith.convert(tmp_path / "a", tmp_path / "b", **edits(rename={"raw": "logits"}))
     again = tfsmith.load(tmp_path / "b").meta
     assert [span.tobytes() for span in again.objects_part.raw or ()] == [
         span.tobytes() for span in tfsmith.load(TF2_MODEL).meta.objects_part.raw or ()
     ]
     assert again.signatures == tfsmith.load(TF2_MODEL).meta.signatures
-    tfsmith.convert(tmp_path / "b", tmp_path / "c", options=edits(remove=("serving_default",)))
+    tfsmith.convert(tmp_path / "b", tmp_path / "c", **edits(remove=("serving_default",)))
     fewer = tfsmith.load(tmp_path / "c").meta.objects
     assert fewer is not None
     assert set(fewer.nodes[number].children) == {"logits"}
@@ -124,7 +119,7 @@ def test_tf2_added_signature_is_told_of(tmp_path: Path) -> None:
     model = tfsmith.load(TF2_MODEL)
     info = model.signatures["logits"]
     asked = {"new": ({"x": info.inputs["x"].name}, {"y": info.outputs["logits"].name})}
-    converted = tfsmith.convert(TF2_MODEL, tmp_path / "out", options=edits(add=asked))
+    converted = tfsmith.convert(TF2_MODEL, tmp_path / "out", **edits(add=asked))
     assert any("tf.saved_model.load does not see" in str(note) for note in converted.notes)
     assert "new" in tfsmith.load(tmp_path / "out").signatures
     assert converted.model.meta.objects_part.raw is not None
@@ -133,8 +128,8 @@ def test_tf2_added_signature_is_told_of(tmp_path: Path) -> None:
 def test_tf2_names_must_keep_their_ending(tmp_path: Path) -> None:
     end = "/.ATTRIBUTES/VARIABLE_VALUE"
     with pytest.raises(UsageError, match=rf"would not find 'w{end}' under the name 'kernel'; .*end in '{end}'"):
-        tfsmith.convert(TF2_MODEL, tmp_path / "out", options=ConvertOptions(rename=((f"w{end}", "kernel"),)))
-    tfsmith.convert(TF2_MODEL, tmp_path / "out", options=ConvertOptions(rename=((f"w{end}", f"kernel{end}"),)))
+        tfsmith.convert(TF2_MODEL, tmp_path / "out", rename=((f"w{end}", "kernel"),))
+    tfsmith.convert(TF2_MODEL, tmp_path / "out", rename=((f"w{end}", f"kernel{end}"),))
     model = tfsmith.load(tmp_path / "out")
     assert f"kernel{end}" in model.variables
     assert {source.key for source in restore_sources(model.meta).values()} == {f"kernel{end}", f"b{end}"}
@@ -143,7 +138,7 @@ def test_tf2_names_must_keep_their_ending(tmp_path: Path) -> None:
 
 
 def test_tf2_dropped_objects_are_told_of(tmp_path: Path) -> None:
-    converted = tfsmith.convert(TF2_MODEL, tmp_path / "out", options=ConvertOptions(dtype="bfloat16"))
+    converted = tfsmith.convert(TF2_MODEL, tmp_path / "out", dtype="bfloat16")
     assert "Python objects of TensorFlow 2 are left out" in str(converted.notes[0])
     meta = tfsmith.load(tmp_path / "out").meta
     assert meta.objects is None
@@ -152,7 +147,7 @@ def test_tf2_dropped_objects_are_told_of(tmp_path: Path) -> None:
 
 
 def test_tf2_objects_stay_without_a_variable(tmp_path: Path) -> None:
-    converted = tfsmith.convert(TF2_MODEL, tmp_path / "out", options=ConvertOptions(drop=("b/*",)))
+    converted = tfsmith.convert(TF2_MODEL, tmp_path / "out", drop=("b/*",))
     assert "the answers need variables that were dropped: b" in str(converted.notes[0])
     model = tfsmith.load(tmp_path / "out")
     before, after = tfsmith.load(TF2_MODEL).meta.objects_part.raw or (), model.meta.objects_part.raw or ()
@@ -182,8 +177,8 @@ def test_an_object_graph_that_is_none(tmp_path: Path) -> None:
     values: dict[str, Tensor] = {"_CHECKPOINTABLE_OBJECT_GRAPH": array(1, 2), "w": array(1)}
     write_bundle(tmp_path / "m", values)
     with pytest.raises(tfsmith.TfsmithError, match=r"is float32 \[2\], not a string"):
-        tfsmith.convert(tmp_path / "m", tmp_path / "n", options=ConvertOptions(rename=(("w", "v"),)))
+        tfsmith.convert(tmp_path / "m", tmp_path / "n", rename=(("w", "v"),))
     write_bundle(tmp_path / "k", {**values, "_CHECKPOINTABLE_OBJECT_GRAPH": StringTensor(SCALAR, (b"\xff\xff",))})
     with pytest.raises(tfsmith.TfsmithError):
-        tfsmith.convert(tmp_path / "k", tmp_path / "n", options=ConvertOptions(rename=(("w", "v"),)))
+        tfsmith.convert(tmp_path / "k", tmp_path / "n", rename=(("w", "v"),))
     assert not list(tmp_path.glob("n*"))

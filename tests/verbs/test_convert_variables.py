@@ -25,7 +25,6 @@ from tests.support.helpers import MemorySink, files_of
 from tests.support.table_files import bundle_entry, header, write_raw_bundle
 
 import tfsmith
-from tfsmith.api import ConvertOptions
 from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, UnsupportedError, UsageError
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.body import Part
@@ -53,30 +52,26 @@ def folder(tmp_path: Path) -> Path:
 
 def test_inference_only(folder: Path) -> None:
     for source in ("m", "sm"):
-        converted = tfsmith.convert(
-            folder / "in" / source, folder / f"{source}.ckpt", options=ConvertOptions(inference_only=True)
-        )
+        converted = tfsmith.convert(folder / "in" / source, folder / f"{source}.ckpt", inference_only=True)
         assert converted.names == {"w/Adam": None, "global_step": None}
         model = tfsmith.load(folder / f"{source}.ckpt")
         assert values_of(folder / f"{source}.ckpt") == {"w": [1, 2]}
         assert {name: found.key for name, found in restore_sources(model.meta).items()} == {"w": "w"}
         assert not {"update", "w/Adam", "global_step/read"} & set(ops(model))
         assert model.graph["train"].inputs == ()
-    tfsmith.convert(
-        folder / "in" / "m", folder / "alone", format="checkpoint", options=ConvertOptions(inference_only=True)
-    )
+    tfsmith.convert(folder / "in" / "m", folder / "alone", as_="checkpoint", inference_only=True)
     assert values_of(folder / "alone") == {"w": [1, 2]}
 
 
 def test_inference_only_with_nothing_to_leave_out(folder: Path) -> None:
-    tfsmith.convert(folder / "in" / "sm", folder / "sm", options=ConvertOptions(inference_only=True))
-    tfsmith.convert(folder / "sm", folder / "again", options=ConvertOptions(inference_only=True))
+    tfsmith.convert(folder / "in" / "sm", folder / "sm", inference_only=True)
+    tfsmith.convert(folder / "sm", folder / "again", inference_only=True)
     assert files_of(folder / "again") == files_of(folder / "sm")
 
 
 def test_a_step_that_an_answer_needs_stays(folder: Path) -> None:
     model = saved_model(serving_default="y:0", step="global_step/read:0")
-    tfsmith.convert(model, folder / "out", options=ConvertOptions(inference_only=True))
+    tfsmith.convert(model, folder / "out", inference_only=True)
     assert set(values_of(folder / "out")) == {"w", "global_step"}
 
 
@@ -101,15 +96,13 @@ def test_names_of_training(name: str, others: list[str], is_training: bool) -> N
 
 
 def test_drop(folder: Path) -> None:
-    converted = tfsmith.convert(folder / "in" / "sm", folder / "sm", options=ConvertOptions(drop=("w*",)))
+    converted = tfsmith.convert(folder / "in" / "sm", folder / "sm", drop=("w*",))
     assert values_of(folder / "sm") == {"global_step": 7}
     assert "the answers need variables that were dropped: w" in str(converted.notes[0])
     with pytest.raises(NotFoundInModelError, match=r"there is no tensor 'v\*'"):
-        tfsmith.convert(folder / "in" / "sm", folder / "x", options=ConvertOptions(drop=("v*",)))
+        tfsmith.convert(folder / "in" / "sm", folder / "x", drop=("v*",))
     with pytest.raises(UsageError, match=r"no variables here to rename or drop"):
-        tfsmith.convert(
-            Model("graphdef", (MetaGraph(Part.of(Graph(()))),)), folder / "x.pb", options=ConvertOptions(drop=("v",))
-        )
+        tfsmith.convert(Model("graphdef", (MetaGraph(Part.of(Graph(()))),)), folder / "x.pb", drop=("v",))
     assert not (folder / "x").exists()
 
 
@@ -133,9 +126,9 @@ def test_a_saver_of_tables_is_not_replaced(folder: Path) -> None:
     }
     model = replace(model.replace_graph(graph), variables={**model.variables, **tables})
     with pytest.raises(UnsupportedError, match=r"also restores 't-keys', which is no variable.*--as checkpoint"):
-        tfsmith.convert(model, folder / "x.meta", options=ConvertOptions(drop=("w/Adam",)))
-    tfsmith.convert(model, folder / "ok", format="checkpoint", options=ConvertOptions(drop=("w/Adam",)))
-    tfsmith.convert(model, folder / "y.meta", options=ConvertOptions(rename=(("t-keys", "table/keys"),)))
+        tfsmith.convert(model, folder / "x.meta", drop=("w/Adam",))
+    tfsmith.convert(model, folder / "ok", as_="checkpoint", drop=("w/Adam",))
+    tfsmith.convert(model, folder / "y.meta", rename=(("t-keys", "table/keys"),))
     renamed = tfsmith.load(folder / "y.meta")
     assert renamed.graph["t/names"].get("value").numpy().tolist() == [b"table/keys", b"t-values"]
     assert "table/keys" in renamed.variables
@@ -145,9 +138,7 @@ def test_a_saver_of_tables_is_not_replaced(folder: Path) -> None:
 
 
 def test_rename_changes_names_and_nothing_else(folder: Path) -> None:
-    converted = tfsmith.convert(
-        folder / "in" / "m", folder / "out", options=ConvertOptions(rename=(("w", "v"), ("re:^w/", "v/")))
-    )
+    converted = tfsmith.convert(folder / "in" / "m", folder / "out", rename=(("w", "v"), ("re:^w/", "v/")))
     assert converted.names == {"w": "v", "w/Adam": "v/Adam"}
     model = tfsmith.load(folder / "out")
     assert values_of(folder / "out") == {"v": [1, 2], "v/Adam": [3, 4], "global_step": 7}
@@ -166,9 +157,7 @@ def _raw(node: Node) -> bytes:
 
 
 def test_two_can_change_places(folder: Path) -> None:
-    tfsmith.convert(
-        folder / "in" / "m", folder / "out", options=ConvertOptions(rename=(("w", "w/Adam"), ("w/Adam", "w")))
-    )
+    tfsmith.convert(folder / "in" / "m", folder / "out", rename=(("w", "w/Adam"), ("w/Adam", "w")))
     assert values_of(folder / "out") == {"w": [3, 4], "w/Adam": [1, 2], "global_step": 7}
     sources = restore_sources(tfsmith.load(folder / "out").meta)
     assert (sources["w"].key, sources["w/Adam"].key) == ("w/Adam", "w")
@@ -189,7 +178,7 @@ BAD_RULES: list[tuple[tuple[str, str], type[Exception], str]] = [
 def test_rules_that_do_not_work(folder: Path, rule: tuple[str, str], error: type[Exception], words: str) -> None:
     before = files_of(folder)
     with pytest.raises(error, match=words):
-        tfsmith.convert(folder / "in" / "m", folder / "out", options=ConvertOptions(rename=(rule,)))
+        tfsmith.convert(folder / "in" / "m", folder / "out", rename=(rule,))
     assert files_of(folder) == before
 
 
@@ -200,9 +189,9 @@ def test_slices_keep_their_form(tmp_path: Path) -> None:
     pieces = (Piece((0,), array(1, 2)), Piece((2,), array(3)))
     whole = StoredSlices(FLOAT, Shape((3,)), pieces, "w", (((0, 2),), ((2, 1),)))
     write_bundle(tmp_path / "m", {"w": whole, "b": array(5)})
-    tfsmith.convert(tmp_path / "m", tmp_path / "n", options=ConvertOptions(rename=(("w", "v"),)))
+    tfsmith.convert(tmp_path / "m", tmp_path / "n", rename=(("w", "v"),))
     assert (tmp_path / "n.data-00000-of-00001").read_bytes() == (tmp_path / "m.data-00000-of-00001").read_bytes()
-    tfsmith.convert(tmp_path / "n", tmp_path / "h", options=ConvertOptions(dtype="float16"))
+    tfsmith.convert(tmp_path / "n", tmp_path / "h", dtype="float16")
     for prefix, kind in (("n", "float32"), ("h", "float16")):
         found = open_bundle(tmp_path / prefix)["v"]
         assert isinstance(found, StoredSlices)
@@ -214,10 +203,10 @@ def test_other_byte_order(tmp_path: Path) -> None:
     """A name changes the index alone, which must still say that the values are big-endian."""
     data = np.array([1, 2], ">f4").tobytes()
     write_raw_bundle(tmp_path / "m", {b"w": bundle_entry(1, [2], data)}, [data], header(big_endian=True))
-    tfsmith.convert(tmp_path / "m", tmp_path / "n", options=ConvertOptions(rename=(("w", "v"),)))
+    tfsmith.convert(tmp_path / "m", tmp_path / "n", rename=(("w", "v"),))
     assert (tmp_path / "n.data-00000-of-00001").read_bytes() == data
     assert values_of(tmp_path / "n") == {"v": [1, 2]}
-    tfsmith.convert(tmp_path / "n", tmp_path / "h", options=ConvertOptions(dtype="float16"))
+    tfsmith.convert(tmp_path / "n", tmp_path / "h", dtype="float16")
     assert values_of(tmp_path / "h") == {"v": [1, 2]}
 
 
@@ -280,8 +269,8 @@ def test_what_is_damaged_is_not_cast() -> None:
 
 
 def test_weights_in_a_graph(folder: Path) -> None:
-    options = ConvertOptions(inference_only=True, dtype="bfloat16")
-    converted = tfsmith.convert(folder / "in" / "sm", folder / "sm", options=options)
+    options: dict[str, Any] = {"inference_only": True, "dtype": "bfloat16"}
+    converted = tfsmith.convert(folder / "in" / "sm", folder / "sm", **options)
     assert converted.cast == ("w",)
     model = tfsmith.load(folder / "sm")
     assert model.variables["w"].dtype == BFLOAT
@@ -303,7 +292,7 @@ def test_constants_of_a_frozen_graph(folder: Path) -> None:
         Node("b", "Add", ("large:0", "epsilon"), {"T": FLOAT}),
     )
     model = Model("graphdef", (MetaGraph(Part.of(Graph(nodes))),))
-    tfsmith.convert(model, folder / "h.pb", options=ConvertOptions(dtype="float16"))
+    tfsmith.convert(model, folder / "h.pb", dtype="float16")
     found = tfsmith.load(folder / "h.pb").graph
     assert found["large"].get("dtype") == HALF
     assert found["large"].get("value").numpy().tolist() == list(range(20))
@@ -313,7 +302,7 @@ def test_constants_of_a_frozen_graph(folder: Path) -> None:
     assert found["b"].inputs == ("large/float32", "epsilon")
     assert found["epsilon"].get("dtype") == FLOAT
     assert found["zeros"].get("dtype") == FLOAT
-    tfsmith.convert(model, folder / "e.pb", options=ConvertOptions(dtype="float16", only=("eps*",)))
+    tfsmith.convert(model, folder / "e.pb", dtype="float16", only=("eps*",))
     assert tfsmith.load(folder / "e.pb").graph["epsilon"].get("dtype") == HALF
     assert tfsmith.load(folder / "e.pb").graph["large"].get("dtype") == FLOAT
 
@@ -343,30 +332,29 @@ def test_constants_are_cast_while_they_are_written(folder: Path) -> None:
 
 
 def test_only_some_weights(folder: Path) -> None:
-    tfsmith.convert(
-        folder / "in" / "m", folder / "c", format="checkpoint", options=ConvertOptions(dtype="float16", only=("w",))
-    )
+    tfsmith.convert(folder / "in" / "m", folder / "c", as_="checkpoint", dtype="float16", only=("w",))
     kinds = {name: tensor.dtype.name for name, tensor in tfsmith.load(folder / "c").variables.items()}
     assert kinds == {"w": "float16", "w/Adam": "float32", "global_step": "int64"}
 
 
 def test_types_that_cannot_be(folder: Path) -> None:
     before = files_of(folder)
-    for options, error, words in (
-        (ConvertOptions(only=("w",)), UsageError, "--only and --saturate go with --dtype"),
-        (ConvertOptions(dtype="float16", only=("v",)), NotFoundInModelError, "there is no tensor 'v'"),
+    cases: tuple[tuple[dict[str, Any], type[Exception], str], ...] = (
+        ({"only": ("w",)}, UsageError, "only= and saturate= go with dtype="),
+        ({"dtype": "float16", "only": ("v",)}, NotFoundInModelError, "there is no tensor 'v'"),
         (
-            ConvertOptions(dtype="float16"),
+            {"dtype": "float16"},
             UnsupportedError,
-            r"node 'update'.*ApplyAdam takes a variable.*--inference-only",
+            r"node 'update'.*ApplyAdam takes a variable.*inference_only=True",
         ),
-        (ConvertOptions(dtype="float16", drop=("w*",)), NotFoundInModelError, "no weight of float32 or float64"),
-    ):
+        ({"dtype": "float16", "drop": ("w*",)}, NotFoundInModelError, "no weight of float32 or float64"),
+    )
+    for options, error, words in cases:
         with pytest.raises(error, match=words):
-            tfsmith.convert(folder / "in" / "m", folder / "out", options=options)
+            tfsmith.convert(folder / "in" / "m", folder / "out", **options)
     tfsmith.convert(folder / "in" / "m.meta", folder / "g.pb")
-    with pytest.raises(NotFoundInModelError, match=r"no weight.*pass it \(--checkpoint\)"):
-        tfsmith.convert(folder / "g.pb", folder / "h.pb", options=ConvertOptions(dtype="float16"))
+    with pytest.raises(NotFoundInModelError, match=r"no weight.*pass it \(checkpoint=\)"):
+        tfsmith.convert(folder / "g.pb", folder / "h.pb", dtype="float16")
     (folder / "g.pb").unlink()
     assert files_of(folder) == before
 
@@ -378,11 +366,11 @@ def test_a_value_that_does_not_fit_leaves_nothing(folder: Path, out: str) -> Non
     tfsmith.save(replace(small(), variables={**small().variables, "w": array(1e6, 2)}), folder / "large2.meta")
     before = files_of(folder)
     source = folder / ("large" if out == "x" else "large2")
-    options = ConvertOptions(dtype="float16", inference_only=out != "x")
+    options: dict[str, Any] = {"dtype": "float16", "inference_only": out != "x"}
     with pytest.raises(LimitError, match=r"tensor 'w': the value 1e\+06 does not fit into float16"):
-        tfsmith.convert(source, folder / out, options=options)
+        tfsmith.convert(source, folder / out, **options)
     assert files_of(folder) == before
-    tfsmith.convert(source, folder / out, options=replace(options, saturate=True))
+    tfsmith.convert(source, folder / out, **options, saturate=True)
     assert values_of(folder / out.removesuffix(".meta"))["w"] == [65504, 2]
 
 
@@ -395,5 +383,5 @@ def test_a_constant_that_does_not_fit_leaves_nothing(folder: Path) -> None:
     before = files_of(folder)
     for name in ("c.pb", "c.pbtxt", "c.meta", "c"):
         with pytest.raises(LimitError, match=r"constant 'c': the value 1e\+06 does not fit"):
-            tfsmith.convert(model, folder / name, options=ConvertOptions(dtype="float16"))
+            tfsmith.convert(model, folder / name, dtype="float16")
         assert files_of(folder) == before

@@ -11,7 +11,6 @@ from tests.support.freeze_models import Made, make_tf1
 from tests.verbs.test_freeze_tf1_parity import frozen_by_tensorflow, run
 
 import tfsmith
-from tfsmith.api import ExportOptions
 
 pytestmark = pytest.mark.tensorflow
 
@@ -71,7 +70,7 @@ def test_frozen_and_unfrozen_answer_alike(made: Made, tmp_path: Path) -> None:
         tmp_path / "saved_model",
         inputs={"inputs": "image_tensor:0"},
         outputs={name: f"{name}:0" for name in OUTPUTS},
-        options=ExportOptions(prune=True),
+        prune=True,
     )
     names = sorted(p.relative_to(tmp_path).as_posix() for p in (tmp_path / "saved_model").rglob("*") if p.is_file())
     assert names == [
@@ -79,7 +78,7 @@ def test_frozen_and_unfrozen_answer_alike(made: Made, tmp_path: Path) -> None:
         "saved_model/variables/variables.data-00000-of-00001",
         "saved_model/variables/variables.index",
     ]
-    tfsmith.save(tfsmith.freeze(tfsmith.load(made.folder), OUTPUTS), tmp_path / "frozen.pb")
+    tfsmith.save(tfsmith.freeze(tfsmith.load(made.folder), OUTPUTS).model, tmp_path / "frozen.pb")
     frozen = run(tf.compat.v1.GraphDef.FromString((tmp_path / "frozen.pb").read_bytes()), made)
     function = tf.saved_model.load(str(tmp_path / "saved_model")).signatures["serving_default"]
     unfrozen = function(tf.constant(made.feeds["image_tensor:0"]))

@@ -372,7 +372,7 @@ def test_tf2_saved_models(tmp_path: Path) -> None:
 
 
 def test_tf2_and_its_frozen_graph() -> None:
-    found = tfsmith.diff(TF2_MODEL, tfsmith.freeze(tfsmith.load(TF2_MODEL)))
+    found = tfsmith.diff(TF2_MODEL, tfsmith.freeze(tfsmith.load(TF2_MODEL)).model)
     assert found.structure.functions_removed
     assert {change.first.name for change in found.structure.nodes.changed} >= {"w", "b"}
     assert found.weights == ()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 import tfsmith
-from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.shape import Shape
@@ -52,15 +51,14 @@ def test_only_what_the_outputs_need_is_kept(training: Path, tmp_path: Path) -> N
     assert all(
         saved.variables[key].numpy().tobytes() == before.variables[key].numpy().tobytes() for key in saved.variables
     )
-    everything = api.ExportOptions(all_variables=True)
-    tfsmith.export(training, tmp_path / "all", **INTERFACE, options=everything)
+    tfsmith.export(training, tmp_path / "all", **INTERFACE, all_variables=True)
     copied = (tmp_path / "all" / "variables" / "variables.data-00000-of-00001").read_bytes()
     assert copied == (training / "model.ckpt-1603.data-00000-of-00001").read_bytes()
 
 
 def test_the_saver_is_reused_where_it_fits(training: Path, tmp_path: Path) -> None:
     model = tfsmith.load(training)
-    reused = tfsmith.export(model, tmp_path / "all", **INTERFACE, options=api.ExportOptions(all_variables=True)).model
+    reused = tfsmith.export(model, tmp_path / "all", **INTERFACE, all_variables=True).model
     made = tfsmith.export(model, tmp_path / "some", **INTERFACE).model
     assert reused.meta.saver == model.meta.saver
     assert made.meta.saver is not None
@@ -69,19 +67,17 @@ def test_the_saver_is_reused_where_it_fits(training: Path, tmp_path: Path) -> No
 
 
 def test_exported_and_frozen_are_the_same_graph(training: Path, tmp_path: Path) -> None:
-    tfsmith.export(training, tmp_path / "out", **INTERFACE, options=api.ExportOptions(prune=True))
-    direct = tfsmith.freeze(tfsmith.load(training), ["loss/output"]).graph
-    by_way = tfsmith.freeze(tfsmith.load(tmp_path / "out")).graph
+    tfsmith.export(training, tmp_path / "out", **INTERFACE, prune=True)
+    direct = tfsmith.freeze(tfsmith.load(training), ["loss/output"]).model.graph
+    by_way = tfsmith.freeze(tfsmith.load(tmp_path / "out")).model.graph
     assert [(node.name, node.op, node.inputs) for node in by_way] == [
         (node.name, node.op, node.inputs) for node in direct
     ]
 
 
 def test_shapes_are_fixed(training: Path, tmp_path: Path) -> None:
-    options = api.ExportOptions(batch_size=4, input_shapes={"label_ids": Shape((4,))})
-    signature = tfsmith.export(training, tmp_path / "out", **INTERFACE, options=options).model.signatures[
-        "serving_default"
-    ]
+    options: dict[str, Any] = {"batch_size": 4, "input_shapes": {"label_ids": [4]}}
+    signature = tfsmith.export(training, tmp_path / "out", **INTERFACE, **options).model.signatures["serving_default"]
     assert signature.inputs["input_ids"].shape == Shape((4, 20))
 
 
@@ -136,9 +132,9 @@ def test_an_existing_folder_is_refused(training: Path, tmp_path: Path) -> None:
     tfsmith.export(training, tmp_path / "out", **INTERFACE)
     before = (tmp_path / "out" / "saved_model.pb").read_bytes()
     with pytest.raises(OutputError, match="exists already"):
-        tfsmith.export(training, tmp_path / "out", **INTERFACE, options=api.ExportOptions(prune=True))
+        tfsmith.export(training, tmp_path / "out", **INTERFACE, prune=True)
     assert (tmp_path / "out" / "saved_model.pb").read_bytes() == before
-    tfsmith.export(training, tmp_path / "out", **INTERFACE, options=api.ExportOptions(prune=True), force=True)
+    tfsmith.export(training, tmp_path / "out", **INTERFACE, prune=True, force=True)
     assert (tmp_path / "out" / "saved_model.pb").read_bytes() != before
 
 
@@ -166,15 +162,17 @@ def test_a_fixed_batch_leaves_what_is_known_of_outputs(tmp_path: Path) -> None:
     for batch, wanted in ((None, Shape((-1, 2))), (8, Shape(None))):
         write_checkpoint_files(bert_classifier(batch=batch), tmp_path / str(batch))
         model = tfsmith.load(tmp_path / str(batch))
-        options = api.ExportOptions({"serving_default": ({"ids": "input_ids:0"}, {"p": "loss/output:0"})}, batch_size=1)
-        found = api.export(model, tmp_path / f"{batch}.out", options=options).model.signatures["serving_default"]
+        names: dict[str, Any] = {"inputs": {"ids": "input_ids:0"}, "outputs": {"p": "loss/output:0"}}
+        found = tfsmith.export(model, tmp_path / f"{batch}.out", **names, batch_size=1).model.signatures[
+            "serving_default"
+        ]
         assert found.inputs["ids"].shape == Shape((1, 20))
         assert found.outputs["p"].shape == wanted
 
 
 def test_own_signatures_get_the_new_shapes(tmp_path: Path) -> None:
     write_saved_model(bert_classifier(), tmp_path / "sm")
-    tfsmith.export(tfsmith.load(tmp_path / "sm"), tmp_path / "fixed", options=api.ExportOptions(batch_size=3))
+    tfsmith.export(tfsmith.load(tmp_path / "sm"), tmp_path / "fixed", batch_size=3)
     found = tfsmith.load(tmp_path / "fixed").signatures["serving_default"]
     assert found.inputs["input_ids"].shape == Shape((3, 20))
     assert found.outputs["probabilities"].shape == Shape((-1, 2))
@@ -184,7 +182,7 @@ def test_over_two_gib_the_weights_stay_variables(
     training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`freeze --as saved_model` works for any size; the limit is lowered here."""
-    monkeypatch.setattr("tfsmith.api.freezing.MAX_PROTO_BYTES", 1000)
+    monkeypatch.setattr("tfsmith.verbs.freeze.MAX_PROTO_BYTES", 1000)
     words = ["--as", "saved_model", "--outputs", "loss/output"]
     assert main(["freeze", str(training), "-o", str(tmp_path / "out"), *words]) == 0
     assert "the weights are over 2 GiB, so they stay variables" in capsys.readouterr().err

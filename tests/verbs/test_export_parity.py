@@ -14,7 +14,6 @@ from tests.support import freeze_models as models
 from tests.support.freeze_models import Made, make_tf1
 
 import tfsmith
-from tfsmith.api import ExportOptions
 
 pytestmark = pytest.mark.tensorflow
 
@@ -75,7 +74,7 @@ def assert_values(folder: Path, made: Made, keys: set[str]) -> None:
 def test_sources(made: Made, tmp_path: Path, source: str, prune: bool) -> None:
     path = made.prefix if source == "meta" else made.folder / source
     model = tfsmith.load(path, checkpoint=None if source == "meta" else made.folder)
-    exported = tfsmith.export(model, tmp_path / "out", **interface(made), options=ExportOptions(prune=prune))
+    exported = tfsmith.export(model, tmp_path / "out", **interface(made), prune=prune)
     assert_answers(tmp_path / "out", made)
     assert_values(tmp_path / "out", made, set(exported.variables))
     assert not [key for key in exported.variables if "Adam" in key or key == "global_step"]
@@ -89,7 +88,7 @@ def test_sources(made: Made, tmp_path: Path, source: str, prune: bool) -> None:
 def test_all_variables(made: Made, tmp_path: Path) -> None:
     import tensorflow as tf
 
-    tfsmith.export(made.prefix, tmp_path / "out", **interface(made), options=ExportOptions(all_variables=True))
+    tfsmith.export(made.prefix, tmp_path / "out", **interface(made), all_variables=True)
     assert_answers(tmp_path / "out", made)
     assert_values(tmp_path / "out", made, set(tf.train.load_checkpoint(str(made.prefix)).get_variable_to_shape_map()))
 
@@ -98,7 +97,7 @@ def test_a_fresh_checkpoint_has_the_same_tensors(made: Made, tmp_path: Path) -> 
     """What we made to save works: TensorFlow loads the export and saves it again through its own saver_def."""
     import tensorflow as tf
 
-    exported = tfsmith.export(made.prefix, tmp_path / "out", **interface(made), options=ExportOptions(prune=True))
+    exported = tfsmith.export(made.prefix, tmp_path / "out", **interface(made), prune=True)
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
         meta = v1.saved_model.load(session, ["serve"], str(tmp_path / "out"))
@@ -150,15 +149,15 @@ def test_several_signatures_fixed_batch_and_shards(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = make_tf1(tmp_path / "model", lambda tf: models.dense(tf, resource=False))
-    options = ExportOptions(
-        signatures={
+    options: dict[str, Any] = {
+        "signatures": {
             "serving_default": ({"x": "x:0"}, {"probabilities": "probabilities:0"}),
             "logits": ({"x": "x:0"}, {"logits": "net/logits:0"}),
         },
-        batch_size=2,
-        tags=("serve", "cpu"),
-    )
-    tfsmith.export(made.prefix, tmp_path / "out", options=options, shards=3)
+        "batch_size": 2,
+        "tags": ("serve", "cpu"),
+    }
+    tfsmith.export(made.prefix, tmp_path / "out", **options, shards=3)
     assert len(list((tmp_path / "out" / "variables").glob("*.data-*"))) == 3
     loaded = tf.saved_model.load(str(tmp_path / "out"), tags=["serve", "cpu"])
     assert sorted(loaded.signatures) == ["logits", "serving_default"]

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import tfsmith
-from tfsmith.api import FreezeOptions, freeze_report
 from tfsmith.cli.main import main
 from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
@@ -56,7 +55,7 @@ def test_every_source_gives_the_same_graph(folder: Path, tmp_path: Path) -> None
         "text": tfsmith.load(folder / "training" / "graph.pbtxt", checkpoint=folder / "training"),
     }
     for name, model in sources.items():
-        tfsmith.save(tfsmith.freeze(model, ["loss/output"]), tmp_path / f"{name}.pb")
+        tfsmith.save(tfsmith.freeze(model, ["loss/output"]).model, tmp_path / f"{name}.pb")
     graphs = {name: tfsmith.load(tmp_path / f"{name}.pb").graph for name in sources}
     expected = [(node.name, node.op, node.inputs) for node in graphs["folder"]]
     for graph in graphs.values():
@@ -67,7 +66,7 @@ def test_every_source_gives_the_same_graph(folder: Path, tmp_path: Path) -> None
 
 def test_values_are_those_of_the_checkpoint(folder: Path, tmp_path: Path) -> None:
     model = tfsmith.load(folder / "saved_model")
-    tfsmith.save(tfsmith.freeze(model), tmp_path / "frozen.pb")
+    tfsmith.save(tfsmith.freeze(model).model, tmp_path / "frozen.pb")
     graph = tfsmith.load(tmp_path / "frozen.pb").graph
     for name, tensor in model.variables.items():
         np.testing.assert_array_equal(graph[name].get("value").numpy(), tensor.numpy())
@@ -76,7 +75,7 @@ def test_values_are_those_of_the_checkpoint(folder: Path, tmp_path: Path) -> Non
 def test_freezing_reads_no_value(folder: Path) -> None:
     """A damaged value is noticed by the writer, not by the pass."""
     model = tfsmith.load(folder / "saved_model")
-    frozen = tfsmith.freeze(model)
+    frozen = tfsmith.freeze(model).model
     name = "bert/pooler/dense/kernel"
     assert frozen.graph[name].get("value") is model.variables[name]
 
@@ -88,7 +87,7 @@ def test_a_damaged_checkpoint_leaves_no_output(folder: Path, tmp_path: Path) -> 
     content[1000] ^= 1
     data.write_bytes(content)
     with pytest.raises(ChecksumError, match=r"tensor 'bert/.*' do not fit their checksum"):
-        tfsmith.save(tfsmith.freeze(tfsmith.load(tmp_path / "m")), tmp_path / "frozen.pb")
+        tfsmith.save(tfsmith.freeze(tfsmith.load(tmp_path / "m")).model, tmp_path / "frozen.pb")
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 
@@ -114,15 +113,15 @@ def test_a_graph_without_a_checkpoint() -> None:
 
 
 def test_only_and_except() -> None:
-    assert tfsmith.freeze(small(), ["y"], excluded=["w*"]).graph["w"].op == "VariableV2"
-    assert tfsmith.freeze(small(), ["y"], only=["w"]).graph["w"].op == "Const"
+    assert tfsmith.freeze(small(), ["y"], excluded=["w*"]).model.graph["w"].op == "VariableV2"
+    assert tfsmith.freeze(small(), ["y"], only=["w"]).model.graph["w"].op == "Const"
     with pytest.raises(UsageError, match="no variable that the outputs need is called 'v'"):
         tfsmith.freeze(small(), ["y"], only=["v"])
 
 
 def test_batch_size_and_shapes() -> None:
-    assert tfsmith.freeze(small(), ["y"], batch_size=7).graph["x"].get("shape") == Shape((7, 2))
-    shaped = tfsmith.freeze(small(), ["y"], input_shapes={"x": [None, 2]})
+    assert tfsmith.freeze(small(), ["y"], batch_size=7).model.graph["x"].get("shape") == Shape((7, 2))
+    shaped = tfsmith.freeze(small(), ["y"], input_shapes={"x": [None, 2]}).model
     assert shaped.graph["x"].get("shape") == Shape((-1, 2))
     with pytest.raises(UsageError, match="has 2 dimensions"):
         tfsmith.freeze(small(), ["y"], input_shapes={"x": [1]})
@@ -140,7 +139,7 @@ def test_constants_that_bake_in_the_batch_size_are_told() -> None:
         Node("shape", "Const", (), {"dtype": int32, "value": ArrayTensor.of([3, 2], int32)}),
         Node("z", "Reshape", ("y", "shape"), {"T": FLOAT, "Tshape": int32}),
     )
-    report = freeze_report(model.replace_graph(model.graph.replace(nodes=nodes)), FreezeOptions(("z",), batch_size=1))
+    report = tfsmith.freeze(model.replace_graph(model.graph.replace(nodes=nodes)), ("z",), batch_size=1)
     (note,) = report.notes
     assert note.nodes == ("shape",)
     assert "bake in the old batch size 3" in note.what
@@ -152,8 +151,8 @@ def test_stale_shapes_are_dropped_when_a_shape_changes() -> None:
         node.replace(attrs={"_output_shapes": (Shape((3, 2)),)}) if node.name == "y" else node for node in model.graph
     )
     changed = model.replace_graph(model.graph.replace(nodes=nodes))
-    assert "_output_shapes" in tfsmith.freeze(changed, ["y"]).graph["y"].attrs
-    assert "_output_shapes" not in tfsmith.freeze(changed, ["y"], batch_size=1).graph["y"].attrs
+    assert "_output_shapes" in tfsmith.freeze(changed, ["y"]).model.graph["y"].attrs
+    assert "_output_shapes" not in tfsmith.freeze(changed, ["y"], batch_size=1).model.graph["y"].attrs
 
 
 def test_over_two_gib_is_refused_before_writing(tmp_path: Path) -> None:
@@ -167,12 +166,12 @@ def test_over_two_gib_is_refused_before_writing(tmp_path: Path) -> None:
     variables = {"w": SpanTensor(FLOAT, shape, open_file(tmp_path / "values"))}
     model = Model("metagraph", (MetaGraph(Part.of(Graph(nodes))),), variables)
     with pytest.raises(LimitError, match="over 2 GiB"):
-        tfsmith.save(tfsmith.freeze(model, ["y"]), tmp_path / "f.pb")
+        tfsmith.save(tfsmith.freeze(model, ["y"]).model, tmp_path / "f.pb")
     assert [path.name for path in tmp_path.iterdir()] == ["values"]
 
 
 def test_training_leftovers_drop_away(folder: Path) -> None:
-    frozen = tfsmith.freeze(tfsmith.load(folder / "training"), ["loss/output"])
+    frozen = tfsmith.freeze(tfsmith.load(folder / "training"), ["loss/output"]).model
     assert not [node.name for node in frozen.graph if node.name.startswith("save/")]
     assert "label_ids" not in frozen.graph
 
@@ -220,10 +219,10 @@ def test_likely_outputs_are_offered_when_it_is_not_clear() -> None:
     unclear = model.replace_graph(model.graph.replace(nodes=(*model.graph.nodes, other)))
     with pytest.raises(UsageError, match=r"choose with --outputs; likely are: y:0 \(nothing .*; other:0"):
         tfsmith.freeze(unclear)
-    assert "y" in tfsmith.freeze(model).graph  # the only one, so it is clear
+    assert "y" in tfsmith.freeze(model).model.graph  # the only one, so it is clear
 
 
 def test_collections_name_the_outputs(tmp_path: Path) -> None:
     prefix = write_checkpoint_files(linear_regression(), tmp_path / "m")
-    frozen = tfsmith.freeze(tfsmith.load(prefix))
+    frozen = tfsmith.freeze(tfsmith.load(prefix)).model
     assert linear_regression().output_nodes[0] in frozen.graph

@@ -65,7 +65,7 @@ def parse_graph(path: Path) -> Any:
 
 
 def frozen_by_us(model: tfsmith.Model, made: Made, out: Path, **options: Any) -> Any:
-    tfsmith.save(tfsmith.freeze(model, made.outputs, **options), out)
+    tfsmith.save(tfsmith.freeze(model, made.outputs, **options).model, out)
     return parse_graph(out)
 
 
@@ -151,7 +151,7 @@ def test_as_saved_model(made: Made, tmp_path: Path) -> None:
     """Signatures, tables and vocabularies survive: TensorFlow loads it and it answers."""
     import tensorflow as tf
 
-    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), keep_init=True)
+    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), keep_init=True).model
     tfsmith.save(frozen, tmp_path / "frozen", format="saved_model")
     assert not (tmp_path / "frozen" / "variables").exists()
     v1 = tf.compat.v1

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import tfsmith
-from tfsmith.api import FreezeOptions, freeze_report
 
 pytestmark = pytest.mark.tensorflow
 
@@ -76,7 +75,7 @@ def freeze_and_run(
     model: tfsmith.Model, out: Path, feeds: Mapping[str, Any], signature: str | None = None, *, openvino: bool = True
 ) -> Any:
     """Freezes by signature, and runs the result by the tensor names that the frozen signature tells."""
-    frozen = tfsmith.freeze(model, signature=signature)
+    frozen = tfsmith.freeze(model, signature=signature).model
     tfsmith.save(frozen, out)
     (found,) = frozen.signatures.values()
     named = {found.inputs[key].name: value for key, value in feeds.items()}
@@ -225,7 +224,7 @@ def test_tables_survive_in_a_saved_model(module: tuple[Any, Path], tmp_path: Pat
     import tensorflow as tf
 
     made, path = module
-    frozen = tfsmith.freeze(tfsmith.load(path), signature="lookup", keep_init=True)
+    frozen = tfsmith.freeze(tfsmith.load(path), signature="lookup", keep_init=True).model
     tfsmith.save(frozen, tmp_path / "frozen", format="saved_model")
     assert (tmp_path / "frozen" / "assets" / "words.txt").read_text() == "alpha\nbeta\n"
     words = np.array([b"beta", b"alpha", b"else"], object)
@@ -271,7 +270,7 @@ def test_assignments_in_branches_are_dropped_and_told(tmp_path: Path) -> None:
     for x in (2.0, -2.0):
         answer = freeze_and_run(model, tmp_path / f"{x}.pb", {"x": np.float32(x)}, "branch")["y"]
         assert answer == (x * 3.0 if x > 0 else x - 3.0)
-    report = freeze_report(model, FreezeOptions(signature="branch"))
+    report = tfsmith.freeze(model, signature="branch")
     assert "assignments to variables were dropped" in {note.what for note in report.notes}
     with pytest.raises(
         tfsmith.TfsmithError, match="AssignAddVariableOp takes a variable in a way that no constant can serve"

@@ -11,7 +11,6 @@ from tests.support.freeze_models import make_tf1
 from tests.verbs.test_freeze_tf1_parity import frozen_by_tensorflow, parse_graph, run
 
 import tfsmith
-from tfsmith.api import FreezeOptions, freeze_report
 
 pytestmark = pytest.mark.tensorflow
 
@@ -49,7 +48,7 @@ def test_reference_batch_norm_becomes_inference_form(tmp_path: Path) -> None:
     )
     with tf.Graph().as_default(), pytest.raises(ValueError, match="_ref"):
         tf.import_graph_def(theirs, name="")
-    report = freeze_report(tfsmith.load(made.prefix), FreezeOptions(made.outputs))
+    report = tfsmith.freeze(tfsmith.load(made.prefix), made.outputs)
     tfsmith.save(report.model, tmp_path / "ours.pb")
     (answer,) = run(parse_graph(tmp_path / "ours.pb"), made)
     np.testing.assert_array_equal(answer, made.answers[0])
@@ -69,7 +68,7 @@ def resource_updates(tf: Any) -> tuple[list[Any], dict[Any, Any]]:
 
 def test_assignments_to_resource_variables_are_dropped_and_told(tmp_path: Path) -> None:
     made = make_tf1(tmp_path / "model", resource_updates)
-    report = freeze_report(tfsmith.load(made.prefix), FreezeOptions(made.outputs))
+    report = tfsmith.freeze(tfsmith.load(made.prefix), made.outputs)
     tfsmith.save(report.model, tmp_path / "ours.pb")
     (answer,) = run(parse_graph(tmp_path / "ours.pb"), made)
     np.testing.assert_array_equal(answer, made.answers[0])
@@ -90,7 +89,7 @@ def dropout_left_on(tf: Any) -> tuple[list[Any], dict[Any, Any]]:
 
 def test_a_training_graph_is_recognised(tmp_path: Path) -> None:
     made = make_tf1(tmp_path / "model", dropout_left_on)
-    report = freeze_report(tfsmith.load(made.prefix), FreezeOptions(made.outputs))
+    report = tfsmith.freeze(tfsmith.load(made.prefix), made.outputs)
     told = {note.what: note.nodes for note in report.notes}
     assert told["batch norm uses the batch's own statistics (is_training=True)"] == ("bn",)
     (dropout,) = told["dropout is live, so answers are random"]
@@ -110,7 +109,7 @@ def test_names_in_the_checkpoint_may_differ(tmp_path: Path) -> None:
         saver = v1.train.Saver({"b": a, "elsewhere/b": b})  # crossed on purpose
         session.run(v1.global_variables_initializer())
         prefix = saver.save(session, str(tmp_path / "m.ckpt"))
-    report = freeze_report(tfsmith.load(prefix), FreezeOptions(("y",)))
+    report = tfsmith.freeze(tfsmith.load(prefix), ("y",))
     assert report.converted == {"a": "b", "b": "elsewhere/b"}
     values = {node.name: node.get("value").numpy().tolist() for node in report.model.graph if node.op == "Const"}
     assert values == {"a": [1.0, 2.0], "b": [3.0, 4.0]}
@@ -131,8 +130,8 @@ def test_moving_averages(tmp_path: Path) -> None:
         session.run(w.assign(3.0))
         session.run(apply)
         prefix = saver.save(session, str(tmp_path / "m.ckpt"))
-    plain = freeze_report(tfsmith.load(prefix), FreezeOptions(("y",)))
-    averaged = freeze_report(tfsmith.load(prefix), FreezeOptions(("y",), ema=True))
+    plain = tfsmith.freeze(tfsmith.load(prefix), ("y",))
+    averaged = tfsmith.freeze(tfsmith.load(prefix), ("y",), ema=True)
     assert plain.model.graph["w"].get("value").numpy() == 3.0
     assert averaged.model.graph["w"].get("value").numpy() == 2.0
     assert averaged.converted == {"w": "w/ExponentialMovingAverage"}

@@ -12,7 +12,6 @@ import pytest
 from tests.support.helpers import attr_value, const_node, files_of, graph_def, node_def, unknown
 
 import tfsmith
-from tfsmith.api import ThawOptions, thaw_report
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
@@ -56,7 +55,7 @@ def model_of(*nodes: Node, library: Library | None = None) -> Model:
 
 
 def thawed(model: Model, **options: Any) -> list[str]:
-    return sorted(thaw_report(model, ThawOptions(**options)).variables)
+    return sorted(tfsmith.thaw(model, **options).variables)
 
 
 SEVERAL = model_of(
@@ -93,7 +92,7 @@ def test_which_constants(options: dict[str, Any], expected: list[str]) -> None:
 
 
 def test_the_node_keeps_its_name_and_place() -> None:
-    graph = tfsmith.thaw(SEVERAL).graph
+    graph = tfsmith.thaw(SEVERAL).model.graph
     assert [node.name for node in graph][: len(SEVERAL.graph)] == [node.name for node in SEVERAL.graph]
     variable = graph["large"]
     assert (variable.op, variable.inputs) == ("VarHandleOp", ())
@@ -111,7 +110,7 @@ def test_the_node_keeps_its_name_and_place() -> None:
 def test_no_value_is_read(tmp_path: Path) -> None:
     write_frozen(bert_classifier(length=8), tmp_path / "frozen.pb")
     model = tfsmith.load(tmp_path / "frozen.pb")
-    result = tfsmith.thaw(model)
+    result = tfsmith.thaw(model).model
     assert isinstance(model.graph["bert/pooler/dense/kernel"].get("value"), SpanTensor)
     for name, tensor in result.variables.items():
         assert tensor is model.graph[name].get("value")
@@ -123,15 +122,15 @@ def test_the_checkpoint_has_what_the_original_had(build: Any, kind: str, tmp_pat
     """Every variable that the outputs need comes back, the smallest too, and freezing gives the same bytes."""
     original = build(variables=kind)
     prefix = write_checkpoint_files(original, tmp_path / "training")
-    frozen = tfsmith.freeze(tfsmith.load(prefix), original.output_nodes)
+    frozen = tfsmith.freeze(tfsmith.load(prefix), original.output_nodes).model
     tfsmith.save(frozen, tmp_path / "frozen.pb")
-    tfsmith.save(tfsmith.thaw(tfsmith.load(tmp_path / "frozen.pb")), tmp_path / "out")
+    tfsmith.save(tfsmith.thaw(tfsmith.load(tmp_path / "frozen.pb")).model, tmp_path / "out")
     result = tfsmith.load(tmp_path / "out")
     assert set(result.variables) == set(original.model.variables)
     for name, tensor in original.model.variables.items():
         np.testing.assert_array_equal(result.variables[name].numpy(), tensor.numpy())
     tfsmith.verify_checksums(result)
-    tfsmith.save(tfsmith.freeze(result), tmp_path / "again.pb")
+    tfsmith.save(tfsmith.freeze(result).model, tmp_path / "again.pb")
     assert (tmp_path / "again.pb").read_bytes() == (tmp_path / "frozen.pb").read_bytes()
 
 
@@ -156,15 +155,15 @@ def test_freezing_gives_back_every_attribute_device_and_edge(tmp_path: Path) -> 
     )
     before = message_of(plain, tmp_path / "before.pb")
     assert thawed(plain) == ["v", "w"]
-    result = tfsmith.thaw(plain)
-    assert message_of(tfsmith.freeze(result), tmp_path / "after.pb") == before
+    result = tfsmith.thaw(plain).model
+    assert message_of(tfsmith.freeze(result).model, tmp_path / "after.pb") == before
     tfsmith.save(result, tmp_path / "out")
     loaded = tfsmith.load(tmp_path / "out")
     assert loaded.graph["w"].get("_output_shapes") == (Shape(()),)  # of a handle; TensorFlow compares
     assert loaded.graph["w"].device == "/device:CPU:0"
     assert loaded.graph["big"].inputs == ("v/Read/ReadVariableOp:0", "axis")
     assert loaded.graph["waits"].inputs == ("x", "^v")
-    assert message_of(tfsmith.freeze(loaded), tmp_path / "again.pb") == before
+    assert message_of(tfsmith.freeze(loaded).model, tmp_path / "again.pb") == before
 
 
 def test_freezing_gives_back_unknown_fields(tmp_path: Path) -> None:
@@ -175,12 +174,12 @@ def test_freezing_gives_back_unknown_fields(tmp_path: Path) -> None:
         node_def("y", "Mul", ["x", "w/read"], {"T": attr_value(type=1)}),
     ]
     model = tfsmith.load(graph_def(nodes, extra=unknown("graph")))
-    again = tfsmith.freeze(tfsmith.thaw(model))
+    again = tfsmith.freeze(tfsmith.thaw(model).model).model
     assert message_of(again, tmp_path / "again.pb") == message_of(model, tmp_path / "model.pb")
 
 
 def test_what_stays_a_variable_keeps_its_reads() -> None:
-    frozen = tfsmith.freeze(tfsmith.thaw(SEVERAL), excluded=["large"])
+    frozen = tfsmith.freeze(tfsmith.thaw(SEVERAL).model, excluded=["large"]).model
     assert frozen.graph["large"].op == "VarHandleOp"
     assert frozen.graph["large/Read/ReadVariableOp"].op == "ReadVariableOp"
     assert frozen.graph["sum"].inputs[0] == "large/Read/ReadVariableOp"
@@ -188,7 +187,7 @@ def test_what_stays_a_variable_keeps_its_reads() -> None:
 
 
 def test_a_read_that_is_an_output_stays() -> None:
-    frozen = tfsmith.freeze(tfsmith.thaw(SEVERAL), ["large/Read/ReadVariableOp", "sum"])
+    frozen = tfsmith.freeze(tfsmith.thaw(SEVERAL).model, ["large/Read/ReadVariableOp", "sum"]).model
     assert frozen.graph["large/Read/ReadVariableOp"].op == "Identity"
     assert frozen.graph["sum"].inputs[0] == "large/Read/ReadVariableOp"
 
@@ -202,7 +201,7 @@ def test_names_that_clash_give_way() -> None:
         mul("save/Const", "init", "w"),
         Node("last", "AddN", ("save/Const", *taken), {"T": FLOAT, "N": 4}),
     )
-    result = tfsmith.thaw(model)
+    result = tfsmith.thaw(model).model
     graph = result.graph
     assert all(graph[name].op == "Identity" for name in taken)
     (definition,) = result.get_collection("variables")
@@ -213,7 +212,7 @@ def test_names_that_clash_give_way() -> None:
     assert graph["init_1"].op == "NoOp"
     assert result.meta.saver is not None
     assert result.meta.saver.restore_op_name == "save_1/restore_all"
-    frozen = tfsmith.freeze(result)
+    frozen = tfsmith.freeze(result).model
     assert [(node.name, node.op, node.inputs) for node in frozen.graph] == [
         (node.name, node.op, node.inputs) for node in model.graph
     ]
@@ -229,7 +228,7 @@ def test_what_cannot_be_a_variable_stays_and_is_told() -> None:
         Node("last", "AddN", ("w", "inside", "answer", "after"), {"T": FLOAT, "N": 4}),
     )
     asked = {"serving_default": ({"x": "x:0"}, {"y": "y:0", "answer": "answer:0"})}
-    report = thaw_report(model, ThawOptions(signatures=asked))
+    report = tfsmith.thaw(model, signatures=asked)
     assert list(report.variables) == ["w"]
     (note,) = report.notes
     assert note.nodes == ("inside", "answer")
@@ -239,10 +238,10 @@ def test_what_cannot_be_a_variable_stays_and_is_told() -> None:
 
 
 def test_large_constants_without_a_sign_are_told() -> None:
-    (note,) = thaw_report(SEVERAL, ThawOptions()).notes
+    (note,) = tfsmith.thaw(SEVERAL).notes
     assert note.nodes == ("large",)
     assert "--except" in note.remedy
-    assert thaw_report(SEVERAL, ThawOptions(excluded=("large",))).notes == ()
+    assert tfsmith.thaw(SEVERAL, excluded=("large",)).notes == ()
 
 
 def gather(*, late: bool) -> Model:
@@ -265,9 +264,9 @@ def test_reads_behind_control_flow(op: str) -> None:
     with pytest.raises(UsageError, match="nothing to thaw"):
         tfsmith.thaw(model_of(*nodes))
     nodes[2:] = [identity("loop/ReadVariableOp_1", "on"), identity("last", "loop/ReadVariableOp_1")]
-    result = tfsmith.thaw(model_of(*nodes))
+    result = tfsmith.thaw(model_of(*nodes)).model
     assert result.graph["on"].inputs == ("w/Read/ReadVariableOp",)
-    assert tfsmith.freeze(result).graph["on"].inputs == ("w",)
+    assert tfsmith.freeze(result).model.graph["on"].inputs == ("w",)
 
 
 def call(read: str) -> Model:
@@ -305,12 +304,12 @@ def test_statistics_are_not_trainable() -> None:
         Node("norm", "FusedBatchNormV3", ("x", *(f"{name}/read" for name in names)), norm),
         mul("last", "norm", "bn/moving_mean/read"),
     )
-    report = thaw_report(model, ThawOptions())
+    report = tfsmith.thaw(model)
     assert set(report.variables) == {*names, "bn/moving_mean"}
     assert report.trainable == ("gamma", "beta")
     trainable = report.model.get_collection("trainable_variables")
     assert [found["variable_name"] for found in trainable if isinstance(found, Mapping)] == ["gamma:0", "beta:0"]
-    assert thaw_report(SEVERAL, ThawOptions()).trainable == ("large", "bias")  # no integers
+    assert tfsmith.thaw(SEVERAL).trainable == ("large", "bias")  # no integers
 
 
 def partitioned(*names: str, axis: int = 1) -> Model:
@@ -325,7 +324,7 @@ def partitioned(*names: str, axis: int = 1) -> Model:
 @pytest.mark.parametrize(("axis", "shape"), [(0, (12, 4)), (1, (6, 8)), (-1, (6, 8))])
 def test_parts_of_a_partitioned_variable_are_one_tensor(axis: int, shape: tuple[int, int], tmp_path: Path) -> None:
     model = partitioned("w/part_0", "w/part_1", axis=axis)
-    result = tfsmith.thaw(model)
+    result = tfsmith.thaw(model).model
     assert {key: tensor.shape.dims for key, tensor in result.variables.items()} == {"w": shape}
     part = np.arange(24).reshape(6, 4)
     np.testing.assert_array_equal(result.variables["w"].numpy(), np.concatenate([part, part], axis))
@@ -338,18 +337,18 @@ def test_parts_of_a_partitioned_variable_are_one_tensor(axis: int, shape: tuple[
     loaded = tfsmith.load(tmp_path / "out")
     assert loaded.get_collection("variables") == (first, second)
     before = message_of(model, tmp_path / "before.pb")
-    assert message_of(tfsmith.freeze(loaded), tmp_path / "after.pb") == before
+    assert message_of(tfsmith.freeze(loaded).model, tmp_path / "after.pb") == before
 
 
 @pytest.mark.parametrize("names", [("w/part_0", "w/part_2"), ("w/part_1", "w/part_2"), ("w/part_0", "w")])
 def test_what_only_looks_like_parts(names: tuple[str, str]) -> None:
-    assert set(tfsmith.thaw(partitioned(*names)).variables) == set(names)
+    assert set(tfsmith.thaw(partitioned(*names)).model.variables) == set(names)
 
 
 def test_a_filled_constant_of_any_shape(tmp_path: Path) -> None:
     """A few bytes may claim a size whose dimensions no int32 holds."""
     huge = Node("w", "Const", (), {"dtype": FLOAT, "value": FilledTensor(FLOAT, Shape((2**40,)), b"")})
-    result = tfsmith.thaw(model_of(huge, mul("last", "x", "w")))
+    result = tfsmith.thaw(model_of(huge, mul("last", "x", "w"))).model
     assert result.graph["w/Initializer/zeros"].get("index_type").name == "int64"
     with pytest.raises(tfsmith.TfsmithError, match="a constant of a few values claims"):
         tfsmith.save(result, tmp_path / "out")
@@ -375,19 +374,19 @@ def test_a_cycle_of_identities_ends() -> None:
 @pytest.mark.parametrize("place", [(b"loc:@\xff",), (b"loc:@gone",), (7,), 7, b"loc:@x"])
 def test_wishes_for_a_place_that_make_no_sense(place: Any) -> None:
     model = model_of(const("w", (2000,), _class=place), identity("w/read", "w"), identity("last", "w/read"))
-    assert tfsmith.freeze(tfsmith.thaw(model)).graph["w"].op == "Const"
+    assert tfsmith.freeze(tfsmith.thaw(model).model).model.graph["w"].op == "Const"
 
 
 # What the signature is
 
 
 def test_the_signature_is_the_models_own_the_asked_one_or_the_likely_one() -> None:
-    result = tfsmith.thaw(SEVERAL)
+    result = tfsmith.thaw(SEVERAL).model
     assert {key: info.name for key, info in result.signatures["serving_default"].outputs.items()} == {"y": "y:0"}
-    asked = tfsmith.thaw(SEVERAL, inputs={"in": "x:0"}, outputs={"out": "sum"}, signature="other")
+    asked = tfsmith.thaw(SEVERAL, inputs={"in": "x:0"}, outputs={"out": "sum"}, signature="other").model
     assert list(asked.signatures) == ["other"]
     assert asked.signatures["other"].outputs["out"].name == "sum:0"
-    assert list(tfsmith.thaw(tfsmith.freeze(asked)).signatures) == ["other"]
+    assert list(tfsmith.thaw(tfsmith.freeze(asked).model).model.signatures) == ["other"]
     with pytest.raises(NotFoundInModelError, match="no node 'summ'"):
         tfsmith.thaw(SEVERAL, outputs={"out": "summ"})
 
@@ -396,7 +395,7 @@ def test_a_meta_needs_no_signature() -> None:
     unclear = model_of(const("w", (2000,)), mul("last", "x", "w"), Node("z", "Softmax", ("last",), {"T": FLOAT}))
     with pytest.raises(UsageError, match=r"--output KEY=TENSOR; likely outputs are: z:0 .*; y:0"):
         tfsmith.thaw(unclear)
-    result = tfsmith.thaw(unclear, kind="metagraph")
+    result = tfsmith.thaw(unclear, as_="meta").model
     assert (result.kind, result.signatures, result.meta.tags) == ("metagraph", {}, ())
 
 
@@ -421,12 +420,12 @@ def test_a_meta_needs_no_signature() -> None:
 )
 def test_nothing_to_thaw(model: Model, options: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        thaw_report(model, ThawOptions(**options))
+        tfsmith.thaw(model, **options)
 
 
 def test_variables_that_are_there_already() -> None:
     with pytest.raises(UsageError, match=r"has 3 variables already, such as 'large'; .*`tfsmith export`"):
-        tfsmith.thaw(tfsmith.thaw(SEVERAL))
+        tfsmith.thaw(tfsmith.thaw(SEVERAL).model)
     checkpoint = Model("checkpoint", (), {"w": ArrayTensor.of([1.0])})
     with pytest.raises(NotFoundInModelError, match="no graph"):
         tfsmith.thaw(checkpoint)

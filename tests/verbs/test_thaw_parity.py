@@ -87,7 +87,7 @@ def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="module")
 def frozen(made: Made, tmp_path_factory: pytest.TempPathFactory) -> Frozen:
     path = tmp_path_factory.mktemp("frozen") / "frozen.pb"
-    tfsmith.save(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs), path)
+    tfsmith.save(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs).model, path)
     return Frozen(made, path)
 
 
@@ -108,8 +108,7 @@ def run(session: Any, frozen: Frozen) -> None:
 
 def needed_keys(made: Made) -> set[str]:
     """The keys of the original checkpoint that freezing takes."""
-    options = tfsmith.api.FreezeOptions(made.outputs)
-    return set(tfsmith.api.freeze_report(tfsmith.load(made.prefix), options).converted.values())
+    return set(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs).converted.values())
 
 
 @pytest.mark.parametrize("by", ["us", "tensorflow"])
@@ -119,7 +118,7 @@ def test_freezing_gives_back_an_equal_graph(made: Made, frozen: Frozen, by: str,
         frozen_by_tensorflow(made, tmp_path / "theirs.pb", **meta)
         frozen = Frozen(made, tmp_path / "theirs.pb")
     before = parse_graph(frozen.path)
-    thawed = tfsmith.thaw(tfsmith.load(frozen.path), **frozen.interface)
+    thawed = tfsmith.thaw(tfsmith.load(frozen.path), **frozen.interface).model
     assert not [node for node in thawed.graph if node.op == "Const" and node.name in frozen_variables(frozen)]
     tfsmith.save(thawed, tmp_path / "saved_model")
     tfsmith.save(thawed, tmp_path / "model.ckpt.meta", format="meta")
@@ -128,7 +127,7 @@ def test_freezing_gives_back_an_equal_graph(made: Made, frozen: Frozen, by: str,
         ("saved_model", tfsmith.load(tmp_path / "saved_model")),
         ("meta", tfsmith.load(tmp_path / "model.ckpt")),
     ):
-        tfsmith.save(tfsmith.freeze(model, frozen.made.outputs), tmp_path / f"{name}.pb")
+        tfsmith.save(tfsmith.freeze(model, frozen.made.outputs).model, tmp_path / f"{name}.pb")
         after = parse_graph(tmp_path / f"{name}.pb")
         assert [node.name for node in after.node] == [node.name for node in before.node]
         for ours, theirs in zip(after.node, before.node, strict=True):
@@ -137,14 +136,13 @@ def test_freezing_gives_back_an_equal_graph(made: Made, frozen: Frozen, by: str,
 
 
 def frozen_variables(frozen: Frozen) -> set[str]:
-    options = tfsmith.api.FreezeOptions(frozen.made.outputs)
-    return set(tfsmith.api.freeze_report(tfsmith.load(frozen.made.prefix), options).converted)
+    return set(tfsmith.freeze(tfsmith.load(frozen.made.prefix), frozen.made.outputs).converted)
 
 
 def test_a_saved_model_that_tensorflow_loads_both_ways(runnable: Frozen, tmp_path: Path) -> None:
     import tensorflow as tf
 
-    tfsmith.save(tfsmith.thaw(tfsmith.load(runnable.path), **runnable.interface), tmp_path / "out")
+    tfsmith.save(tfsmith.thaw(tfsmith.load(runnable.path), **runnable.interface).model, tmp_path / "out")
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
         v1.saved_model.load(session, ["serve"], str(tmp_path / "out"))
@@ -162,7 +160,7 @@ def test_the_checkpoints_are_interchangeable(runnable: Frozen, tmp_path: Path) -
     """The original checkpoint restores into the thawed graph, and the thawed one into the original's variables."""
     import tensorflow as tf
 
-    thawed = tfsmith.thaw(tfsmith.load(runnable.path), kind="metagraph")
+    thawed = tfsmith.thaw(tfsmith.load(runnable.path), as_="meta").model
     tfsmith.save(thawed, tmp_path / "model.ckpt.meta")
     theirs = tf.train.load_checkpoint(str(runnable.made.prefix))
     ours = tf.train.load_checkpoint(str(tmp_path / "model.ckpt"))
@@ -199,9 +197,9 @@ def test_one_step_of_training(name: str, tmp_path: Path) -> None:
         made = made_by_us(model, tmp_path / "model")
     else:
         made = make_tf1(tmp_path / "model", lambda tf: BUILDERS[name](tf, tmp_path))
-    tfsmith.save(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs), tmp_path / "frozen.pb")
+    tfsmith.save(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs).model, tmp_path / "frozen.pb")
     frozen = Frozen(made, tmp_path / "frozen.pb")
-    tfsmith.save(tfsmith.thaw(tfsmith.load(frozen.path), **frozen.interface), tmp_path / "out")
+    tfsmith.save(tfsmith.thaw(tfsmith.load(frozen.path), **frozen.interface).model, tmp_path / "out")
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
         v1.saved_model.load(session, ["serve"], str(tmp_path / "out"))
@@ -223,7 +221,7 @@ def test_one_step_of_training(name: str, tmp_path: Path) -> None:
         assert [name for name in still if not name.endswith("attention/self/key/bias")] == []
         thawed = [one for one in v1.global_variables() if one.op.name in frozen_variables(frozen)]
         v1.train.Saver(thawed).save(session, str(tmp_path / "tuned"))
-    again = tfsmith.freeze(tfsmith.load(tmp_path / "tuned"), made.outputs).graph
+    again = tfsmith.freeze(tfsmith.load(tmp_path / "tuned"), made.outputs).model.graph
     before_that = tfsmith.load(frozen.path).graph
     pairs = (again, before_that)  # TensorFlow wrote the first, and puts nodes behind what they take
     nodes, expected = ({one.name: (one.op, one.inputs) for one in graph} for graph in pairs)
@@ -237,8 +235,8 @@ def test_training_in_tensorflow_2(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = make_tf1(tmp_path / "model", lambda tf: models.dense(tf, resource=True))
-    frozen = tfsmith.freeze(tfsmith.load(made.prefix), made.outputs)
-    tfsmith.save(tfsmith.thaw(frozen), tmp_path / "out")
+    frozen = tfsmith.freeze(tfsmith.load(made.prefix), made.outputs).model
+    tfsmith.save(tfsmith.thaw(frozen).model, tmp_path / "out")
     loaded = tf.saved_model.load(str(tmp_path / "out"))
     function = loaded.signatures["serving_default"]
     assert sorted(variable.name for variable in loaded.variables) == ["net/b:0", "net/w2:0", "net/w:0"]
@@ -259,9 +257,9 @@ def test_a_frozen_saved_model_with_a_vocabulary(tmp_path: Path) -> None:
     import tensorflow as tf
 
     made = make_tf1(tmp_path / "model", lambda tf: models.vocabulary(tf, tmp_path / "words.txt"))
-    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), keep_init=True)
+    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), as_="saved_model").model
     tfsmith.save(frozen, tmp_path / "frozen", format="saved_model")
-    tfsmith.save(tfsmith.thaw(tfsmith.load(tmp_path / "frozen")), tmp_path / "out")
+    tfsmith.save(tfsmith.thaw(tfsmith.load(tmp_path / "frozen")).model, tmp_path / "out")
     v1 = tf.compat.v1
     with tf.Graph().as_default(), v1.Session() as session:
         v1.saved_model.load(session, ["serve"], str(tmp_path / "out"))
@@ -270,7 +268,7 @@ def test_a_frozen_saved_model_with_a_vocabulary(tmp_path: Path) -> None:
     np.testing.assert_array_equal(answers[0], made.answers[0])
     function = tf.saved_model.load(str(tmp_path / "out")).signatures["serving_default"]
     np.testing.assert_array_equal(function(tf.constant(made.feeds["text:0"]))["vectors"].numpy(), made.answers[0])
-    again = tfsmith.freeze(tfsmith.load(tmp_path / "out"), keep_init=True)
+    again = tfsmith.freeze(tfsmith.load(tmp_path / "out"), as_="saved_model").model
     tfsmith.save(again, tmp_path / "again", format="saved_model")
     before, after = (tfsmith.load(tmp_path / name) for name in ("frozen", "again"))
     tfsmith.save(before, tmp_path / "before.pb", format="pb")
@@ -293,15 +291,15 @@ def test_a_tensorflow_2_model_frozen_flat(tmp_path: Path) -> None:
 
     net = Net()
     tf.saved_model.save(net, str(tmp_path / "model"), signatures=net.serve)
-    frozen = tfsmith.freeze(tfsmith.load(tmp_path / "model"))
+    frozen = tfsmith.freeze(tfsmith.load(tmp_path / "model")).model
     tfsmith.save(frozen, tmp_path / "frozen.pb")
-    thawed = tfsmith.thaw(frozen)
+    thawed = tfsmith.thaw(frozen).model
     assert len(thawed.variables) == 2
     tfsmith.save(thawed, tmp_path / "out")
     function = tf.saved_model.load(str(tmp_path / "out")).signatures["serving_default"]
     for x in (tf.ones([2, 4]), -tf.ones([2, 4])):
         np.testing.assert_allclose(function(x)["y"].numpy(), net.serve(x)["y"].numpy(), rtol=1e-6)
-    tfsmith.save(tfsmith.freeze(tfsmith.load(tmp_path / "out")), tmp_path / "again.pb")
+    tfsmith.save(tfsmith.freeze(tfsmith.load(tmp_path / "out")).model, tmp_path / "again.pb")
     assert parse_graph(tmp_path / "again.pb") == parse_graph(tmp_path / "frozen.pb")
 
 
@@ -328,8 +326,8 @@ def test_what_the_guide_says_about_training(tmp_path: Path, capsys: pytest.Captu
 
 def test_tensorflow_freezes_it_too(tmp_path: Path) -> None:
     made = make_tf1(tmp_path / "model", lambda tf: models.embedding(tf))
-    frozen = tfsmith.freeze(tfsmith.load(made.prefix), made.outputs)
-    tfsmith.save(tfsmith.thaw(frozen), tmp_path / "out")
+    frozen = tfsmith.freeze(tfsmith.load(made.prefix), made.outputs).model
+    tfsmith.save(tfsmith.thaw(frozen).model, tmp_path / "out")
     theirs = frozen_by_tensorflow(made, tmp_path / "theirs.pb", input_saved_model_dir=str(tmp_path / "out"))
     assert {node.name for node in theirs.node} - set(frozen.graph.by_name) == {"table/Read/ReadVariableOp"}
     np.testing.assert_array_equal(run_graph(theirs, made)[0], made.answers[0])

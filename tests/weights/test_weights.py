@@ -47,7 +47,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_saved_model(model, folder / "saved_model")
     write_frozen(model, folder / "frozen.pb")
     write_checkpoint_files(bert_classifier(variables="resource"), folder / "resource")
-    tfsmith.save(tfsmith.freeze(tfsmith.load(folder / "resource"), ["loss/output"]), folder / "frozen_resource.pb")
+    tfsmith.save(
+        tfsmith.freeze(tfsmith.load(folder / "resource"), ["loss/output"]).model, folder / "frozen_resource.pb"
+    )
     return folder
 
 

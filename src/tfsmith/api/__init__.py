@@ -16,16 +16,12 @@ if TYPE_CHECKING:
     from tfsmith.api.comparing import SECTIONS as SECTIONS
     from tfsmith.api.comparing import Difference as Difference
     from tfsmith.api.comparing import diff as diff
-    from tfsmith.api.converting import convert as convert
     from tfsmith.api.drafting import Drafted as Drafted
     from tfsmith.api.drafting import DraftedInput as DraftedInput
     from tfsmith.api.drafting import draft_recipe as draft_recipe
     from tfsmith.api.drafting import draft_text as draft_text
     from tfsmith.api.drafting import save_draft as save_draft
     from tfsmith.api.drawing import draw_recipe as draw_recipe
-    from tfsmith.api.exporting import export as export
-    from tfsmith.api.exporting import thaw as thaw
-    from tfsmith.api.exporting import thaw_report as thaw_report
     from tfsmith.api.patterning import configure as configure
     from tfsmith.api.patterning import extract as extract
     from tfsmith.api.patterning import known_barriers as known_barriers
@@ -54,15 +50,11 @@ if TYPE_CHECKING:
     from tfsmith.passes.check_target import Checked as Checked
     from tfsmith.passes.check_target import Obstacle as Obstacle
     from tfsmith.passes.configure import Configured as Configured
-    from tfsmith.passes.convert import Converted as Converted
     from tfsmith.passes.convert import ConvertOptions as ConvertOptions
     from tfsmith.passes.convert import SignatureEdits as SignatureEdits
-    from tfsmith.passes.export import Exported as Exported
     from tfsmith.passes.export import ExportOptions as ExportOptions
     from tfsmith.passes.freeze import FreezeOptions as FreezeOptions
-    from tfsmith.passes.freeze import Frozen as Frozen
     from tfsmith.passes.interface import Candidate as Candidate
-    from tfsmith.passes.thaw import Thawed as Thawed
     from tfsmith.passes.thaw import ThawOptions as ThawOptions
     from tfsmith.patterns.replace import Replaced as Replaced
     from tfsmith.verbs.files import Format as Format
@@ -96,10 +88,6 @@ __all__ = [
     "load",
     "save",
     "with_saver",
-    "export",
-    "thaw",
-    "thaw_report",
-    "convert",
     "diff",
     "check",
     "targets",
@@ -147,13 +135,10 @@ __all__ = [
     "Comparison",
     "Configured",
     "ConvertOptions",
-    "Converted",
     "Difference",
     "Format",
     "ExportOptions",
-    "Exported",
     "FreezeOptions",
-    "Frozen",
     "Mapped",
     "Match",
     "Miss",
@@ -167,7 +152,6 @@ __all__ = [
     "Stats",
     "Summary",
     "ThawOptions",
-    "Thawed",
     "WeightMap",
     "WeightRow",
     "Weights",
@@ -183,12 +167,6 @@ _HOMES = MappingProxyType(
             "SECTIONS",
             "Difference",
             "diff",
-        ),
-        "tfsmith.api.converting": ("convert",),
-        "tfsmith.api.exporting": (
-            "export",
-            "thaw",
-            "thaw_report",
         ),
         "tfsmith.api.drawing": ("draw_recipe",),
         "tfsmith.verbs.files": (
@@ -241,22 +219,12 @@ _HOMES = MappingProxyType(
         ),
         "tfsmith.passes.convert": (
             "ConvertOptions",
-            "Converted",
             "SignatureEdits",
         ),
         "tfsmith.passes.interface": ("Candidate",),
-        "tfsmith.passes.export": (
-            "ExportOptions",
-            "Exported",
-        ),
-        "tfsmith.passes.freeze": (
-            "FreezeOptions",
-            "Frozen",
-        ),
-        "tfsmith.passes.thaw": (
-            "ThawOptions",
-            "Thawed",
-        ),
+        "tfsmith.passes.export": ("ExportOptions",),
+        "tfsmith.passes.freeze": ("FreezeOptions",),
+        "tfsmith.passes.thaw": ("ThawOptions",),
         "tfsmith.patterns.replace": ("Replaced",),
         "tfsmith.verbs.verify": ("Verified",),
         "tfsmith.view.summary": (

@@ -57,7 +57,7 @@ class LineParser(argparse.ArgumentParser):
         complain(f"error: {message}; `{self.prog} --help` lists what it takes")
         raise SystemExit(BAD)
 
-    def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+    def parse_args(self, args: Iterable[str] | None = None, namespace: Any = None) -> Any:
         """As its base; an option that is not known is named first of all, with the one that is like it."""
         flags = [flag for action in self._actions for flag in action.option_strings]
         args = list(sys.argv[1:] if args is None else args)

@@ -32,7 +32,7 @@ from tfsmith.verbs.declare import Verb, read_verb
 from tfsmith.verbs.shared import ModelResult, Result
 from tfsmith.view.text import json_value
 
-__all__ = ["main", "show_result"]
+__all__ = ["main", "parser_of", "show_result"]
 
 
 @rare_collections()
@@ -56,6 +56,17 @@ def _main(words: list[str]) -> int:
     verb = read_verb(name, home)
     parsed = make_parser(verb).parse_args(rest)
     return run(lambda: _work(verb, parsed), debug=parsed.debug)
+
+
+def parser_of(name: str) -> LineParser:
+    """The parser of a command, with all that it takes."""
+    home, line = VERBS[name]
+    if home:
+        return make_parser(read_verb(name, home))
+    parser = LineParser(prog=f"tfsmith {name}", description=f"{line[0].upper()}{line[1:]}.")
+    import_module(f"tfsmith.cli.{name}").add_arguments(parser)
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    return parser
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
@@ -84,10 +95,7 @@ def _top(words: list[str]) -> int:
 
 def _old(name: str, words: list[str]) -> int:
     module = import_module(f"tfsmith.cli.{name}")
-    parser = LineParser(prog=f"tfsmith {name}", description=VERBS[name][1])
-    module.add_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parsed = parser.parse_args(words)
+    parsed = parser_of(name).parse_args(words)
     return run(lambda: int(module.work(parsed)), debug=parsed.debug)
 
 

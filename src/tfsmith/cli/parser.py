@@ -94,7 +94,7 @@ def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
 def _value(option: Option, value: Any) -> Any:
     if option.kind in LISTED:
         return _listed(option, value)
-    if option.kind in ("Many", "Globs", "Files", "Feeds"):
+    if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames"):
         return tuple(value)
     if option.kind == "Pairs":
         return dict(_pair(option, text) for text in value)

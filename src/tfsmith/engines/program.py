@@ -19,7 +19,7 @@ from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
 from tfsmith.passes.export import TABLE_FILLS, ExportOptions, add_main_op
 from tfsmith.passes.export import export as export_pass
-from tfsmith.passes.freeze import FreezeOptions, Frozen
+from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import (
     check_tensor,
@@ -210,7 +210,7 @@ class ModelProgram:
         return dataclasses.replace(self, inputs=_inputs(self.model, signature, starts, inside, inner))
 
     @cached_property
-    def frozen(self) -> Frozen:
+    def frozen(self) -> FrozenGraph:
         """The model without variables. No value is read."""
         return freeze_pass(self.model, self._options())
 
@@ -220,10 +220,10 @@ class ModelProgram:
         names = tuple(dict.fromkeys(port.tensor for port in self.outputs.values()))
         return FreezeOptions(names, clear_devices=True, keep_init=keep_init)
 
-    def _frozen_name(self, frozen: Frozen, port: Port) -> str:
+    def _frozen_name(self, frozen: FrozenGraph, port: Port) -> str:
         return frozen.outputs.get(port.tensor, port.tensor) if self.is_plain else self._inner_name(frozen, port)
 
-    def _inner_name(self, frozen: Frozen, port: Port) -> str:
+    def _inner_name(self, frozen: FrozenGraph, port: Port) -> str:
         key = next((key for key, found in self.outputs.items() if found is port), "")
         return frozen.outputs.get(key, port.tensor)
 
@@ -280,8 +280,8 @@ class ModelProgram:
         return ProgramFiles("saved_model", folder, inputs, outputs, tags)
 
     @cached_property
-    def filled(self) -> Frozen | None:
-        """Frozen together with what fills the tables; None if there are none, or nothing in the graph fills them."""
+    def filled(self) -> FrozenGraph | None:
+        """FrozenGraph together with what fills the tables; None if there are none, or nothing in the graph fills them."""
         if not any("Table" in node.op for node in self.frozen.model.graph):
             return None
         meta = self.model.meta

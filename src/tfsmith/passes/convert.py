@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection as AnyCollection
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
@@ -37,7 +36,7 @@ from tfsmith.records import field, record, replace
 
 __all__ = [
     "ConvertOptions",
-    "Converted",
+    "ReworkedModel",
     "SignatureEdits",
     "PATTERN",
     "matching",
@@ -94,7 +93,7 @@ class ConvertOptions:
 
 
 @record
-class Converted:
+class ReworkedModel:
     """What came out.
 
     Attributes:
@@ -102,14 +101,12 @@ class Converted:
         names: For each tensor of the checkpoint that has another name now, that name; None for those left out.
         cast: The weights that have another type now.
         notes: What the user should know.
-        path: Where it was written.
     """
 
     model: Model
     names: Mapping[str, str | None]
     cast: tuple[str, ...]
     notes: tuple[Note, ...]
-    path: Path | None = None
 
 
 PATTERN = "re:"
@@ -334,7 +331,7 @@ _LEAST = 16
 """Constants with fewer elements stay as they are: an epsilon of 1e-12 is 0 as float16."""
 
 
-def rework(model: Model, options: ConvertOptions) -> Converted:
+def rework(model: Model, options: ConvertOptions) -> ReworkedModel:
     """Does all that the options ask for. Reads no value.
 
     Names and globs are those of the model as it is: what is left out is chosen first, then types, then new names.
@@ -363,7 +360,7 @@ def rework(model: Model, options: ConvertOptions) -> Converted:
     if options.tags:
         info = replace(model.meta.info, tags=options.tags)
         model = _with_meta(model, replace(model.meta, info_part=Part.of(info), raw=None))
-    return Converted(model, names, tuple(sorted(cast)), tuple(notes))
+    return ReworkedModel(model, names, tuple(sorted(cast)), tuple(notes))
 
 
 def _check(model: Model, options: ConvertOptions) -> None:

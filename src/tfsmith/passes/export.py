@@ -38,7 +38,7 @@ __all__ = [
     "add_main_op",
     "find_assets",
     "ExportOptions",
-    "Exported",
+    "ExportedGraph",
     "export",
     "meta_info",
     "side_assets",
@@ -125,7 +125,7 @@ class ExportOptions:
 
 
 @record
-class Exported:
+class ExportedGraph:
     """What exporting gave: the SavedModel, the files it reads, the variables it keeps, and what to beware of."""
 
     model: Model
@@ -134,7 +134,7 @@ class Exported:
     notes: tuple[Note, ...]
 
 
-def export(model: Model, options: ExportOptions) -> Exported:
+def export(model: Model, options: ExportOptions) -> ExportedGraph:
     """Makes a SavedModel of the selected meta graph.
 
     Raises:
@@ -175,7 +175,7 @@ def export(model: Model, options: ExportOptions) -> Exported:
         side_files=side_assets(model),
         origins=model.origins,
     )
-    return Exported(result, tuple(assets), tuple(variable.key for variable in variables), tuple(notes))
+    return ExportedGraph(result, tuple(assets), tuple(variable.key for variable in variables), tuple(notes))
 
 
 def _shaped(graph: Graph, options: ExportOptions) -> tuple[Graph, list[Note]]:

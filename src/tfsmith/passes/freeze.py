@@ -36,7 +36,7 @@ from tfsmith.passes.variables import VARIABLE_OPS, find_value, initial_values, r
 from tfsmith.passes.variables_to_constants import convert_variables
 from tfsmith.records import field, record, replace
 
-__all__ = ["FreezeOptions", "Frozen", "freeze"]
+__all__ = ["FreezeOptions", "FrozenGraph", "freeze"]
 
 _TABLES = frozenset({"HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableDenseHashTableV2"})
 _KEPT_COLLECTIONS = (
@@ -82,7 +82,7 @@ class FreezeOptions:
 
 
 @record
-class Frozen:
+class FrozenGraph:
     """What freezing gave.
 
     Attributes:
@@ -98,7 +98,7 @@ class Frozen:
     notes: tuple[Note, ...]
 
 
-def freeze(model: Model, options: FreezeOptions) -> Frozen:
+def freeze(model: Model, options: FreezeOptions) -> FrozenGraph:
     """Freezes the selected meta graph.
 
     Raises:
@@ -143,7 +143,7 @@ def freeze(model: Model, options: FreezeOptions) -> Frozen:
     notes += _tables(graph, options)
     frozen = _model(model, graph, outputs, options)
     named = {key: str(endpoint) for key, endpoint in outputs.items()}
-    return Frozen(frozen, keys, named, tuple(notes))
+    return FrozenGraph(frozen, keys, named, tuple(notes))
 
 
 def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[str, Tensor], dict[str, str]]:

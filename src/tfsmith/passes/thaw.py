@@ -34,7 +34,7 @@ from tfsmith.passes.variables import VARIABLE_OPS, Place, Stored, store
 from tfsmith.passes.variables_to_constants import added_read, const_to_handle, identity_to_read, renamed_input
 from tfsmith.records import field, record
 
-__all__ = ["MIN_ELEMENTS", "Wanted", "Choice", "choose_constants", "is_float", "ThawOptions", "Thawed", "thaw"]
+__all__ = ["MIN_ELEMENTS", "Wanted", "Choice", "choose_constants", "is_float", "ThawOptions", "ThawedGraph", "thaw"]
 
 MIN_ELEMENTS = 1024
 """So many elements make a constant large, if nobody says another number."""
@@ -203,7 +203,7 @@ class ThawOptions:
 
 
 @record
-class Thawed:
+class ThawedGraph:
     """What thawing gave.
 
     Attributes:
@@ -221,7 +221,7 @@ class Thawed:
     notes: tuple[Note, ...]
 
 
-def thaw(model: Model, options: ThawOptions) -> Thawed:
+def thaw(model: Model, options: ThawOptions) -> ThawedGraph:
     """Thaws the selected meta graph.
 
     Raises:
@@ -254,7 +254,7 @@ def thaw(model: Model, options: ThawOptions) -> Thawed:
     sides, origins = side_assets(model), model.origins
     result = Model(options.kind, (thawed,), stored.tensors, path=model.path, side_files=sides, origins=origins)
     keys = {name: place.key for name, place in stored.places.items()}
-    return Thawed(result, keys, tuple(name for name in keys if name in trainable), tuple(assets), choice.notes)
+    return ThawedGraph(result, keys, tuple(name for name in keys if name in trainable), tuple(assets), choice.notes)
 
 
 def _require_frozen(model: Model) -> None:

@@ -14,13 +14,13 @@ VERBS = MappingProxyType(
     {
         "show": ("show.show", "what is inside a model"),
         "freeze": ("freeze.freeze", "turns variables into constants: one self-contained graph"),
-        "export": ("", "writes a SavedModel with real variables, ready for serving"),
-        "thaw": ("", "turns the constants of a frozen graph back into variables, to train it further"),
+        "export": ("export.export", "writes a SavedModel with real variables, ready for serving"),
+        "thaw": ("thaw.thaw", "turns the constants of a frozen graph back into variables, to train it further"),
         "weights": (
             "",
             "the weights alone: as a table, as safetensors or npz, renamed for other frameworks, compared",
         ),
-        "convert": ("", "changes the file format, and on the way names, types and signatures"),
+        "convert": ("convert.convert", "changes the file format, and on the way names, types and signatures"),
         "run": ("run.run", "runs a model, on an embedded engine or on TensorFlow"),
         "diff": ("", "what changed between two models"),
         "check": ("", "which ops of a model another program cannot import, and what to do"),

@@ -15,6 +15,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `Many`, `Globs`, `Files` | `--name X`, several times | a tuple |
 | `Pairs` | `--name KEY=TEXT`, several times | a dict |
 | `Feeds` | `--name KEY=VALUE`, several times: files, JSON, text, random | a tuple of texts, or a dict in Python |
+| `Renames` | `--name FILE|OLD=NEW`, several times | a tuple of such texts |
 | `Shapes` | `--name NAME=1,128`, several times | a dict of tuples, unknown sizes None |
 | `Signatures` | `--signature NAME`, `--input` and `--output KEY=TENSOR`, in order | a dict of pairs of dicts |
 | `Progress` | no flag: the command shows on a terminal what a long step does | |
@@ -68,6 +69,7 @@ METAVARS: Mapping[str, str] = MappingProxyType(
         "op_libraries": "SO",
         "out": "OUT",
         "as_": "KIND",
+        "rename_signatures": "OLD=NEW",
     }
 )
 """How the value of an option is shown, where its kind does not say it."""
@@ -84,6 +86,7 @@ _KIND_METAVARS = MappingProxyType(
         "Globs": "GLOB",
         "Files": "FILE",
         "Pairs": "KEY=TEXT",
+        "Renames": "FILE|OLD=NEW",
         "Shapes": "NAME=1,128",
         "Signatures": "NAME",
         "FilePath": "FILE",
@@ -91,7 +94,7 @@ _KIND_METAVARS = MappingProxyType(
         "ModelOrPath": "MODEL",
     }
 )
-REPEATED = frozenset({"Many", "Globs", "Files", "Pairs", "Feeds", "Shapes", "Signatures"})
+REPEATED = frozenset({"Many", "Globs", "Files", "Pairs", "Feeds", "Renames", "Shapes", "Signatures"})
 LISTED = frozenset({"Names", "NamePairs", "Sizes"})
 """Several in one text, joined by commas."""
 WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from tfsmith import records
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_PROTO_BYTES
-from tfsmith.passes.freeze import FreezeOptions
+from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import Note, init_nodes
 from tfsmith.passes.variables import EMA_SUFFIX
@@ -29,25 +29,17 @@ FLAGS = {"out": ("--output",)}
 
 
 @records.record
-class Frozen(ModelResult):
+class Frozen(FrozenGraph, ModelResult):
     """What freezing gave.
 
     Attributes:
-        model: The frozen model. Its signature names the tensors as they are now.
         source: The model that was frozen.
-        converted: For each frozen variable, its key in the checkpoint.
-        outputs: For each output key, its tensor now.
-        notes: What the user should know.
         options: What was asked for.
         out: Where it was written.
         verified: How it compares with the original.
     """
 
-    model: Model
     source: Model
-    converted: Mapping[str, str]
-    outputs: Mapping[str, str]
-    notes: tuple[Note, ...]
     options: FreezeOptions
     out: Path | None = None
     verified: Verified | None = None
@@ -87,8 +79,11 @@ class Frozen(ModelResult):
     def _export(self, path: Path, *, force: bool) -> Frozen:
         """Writes a SavedModel with variables, whose signatures are those that the frozen one would have; says so."""
         from tfsmith.verbs.export import export_frozen  # seldom needed, and it loads all that export needs
+        from tfsmith.verbs.show import likely_inputs
 
-        exported = export_frozen(self.source, self.model.signatures, self.outputs, path, force=force)
+        inputs = {found.tensor.rpartition(":")[0]: found.tensor for found in likely_inputs(self.model)}
+        outputs = {key.rpartition("/")[2].partition(":")[0]: tensor for key, tensor in self.outputs.items()}
+        exported = export_frozen(self.source, self.model.signatures, inputs, outputs, path, force=force)
         what, remedy = "the weights are over 2 GiB, so they stay variables", "a SavedModel reads them so"
         notes = (*self.notes, Note(what, exported.variables, remedy))
         return records.replace(self, model=exported.model, converted={}, notes=notes)
@@ -162,8 +157,8 @@ def freeze(
 
 
 def _frozen(source: Model, options: FreezeOptions) -> Frozen:
-    found = freeze_pass(source, options)
-    notes = found.notes
-    if options.ema and not any(key.endswith(EMA_SUFFIX) for key in found.converted.values()):
-        notes = (*notes, Note("the checkpoint has no moving averages of these variables", (), "leave {ema=True} out"))
-    return Frozen(found.model, source, found.converted, found.outputs, notes, options)
+    found = Frozen(**records.values(freeze_pass(source, options)), source=source, options=options)
+    if not options.ema or any(key.endswith(EMA_SUFFIX) for key in found.converted.values()):
+        return found
+    note = Note("the checkpoint has no moving averages of these variables", (), "leave {ema=True} out")
+    return records.replace(found, notes=(*found.notes, note))

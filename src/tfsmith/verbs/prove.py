@@ -74,8 +74,9 @@ def place_proven(result: _Made, out: Path, checks: Checks, *, as_: Kind | None, 
         written.append(result._write(path, as_=as_, force=force))
 
     def prove(path: Path) -> tuple[bool, Verified]:
-        found = written[-1]._prove(load(path), checks)
+        found = written[-1]._prove(load(written[-1].out or path), checks)
         return found.is_same, found
 
     found = place_if(result.source, out, write, prove, force=force)
-    return records.replace(written[-1], out=out if found.is_same else None, verified=found)
+    place = out.parent / (written[-1].out or out).name
+    return records.replace(written[-1], out=place if found.is_same else None, verified=found)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from tfsmith import records
 from tfsmith.errors import UsageError
+from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
 from tfsmith.view.text import Section, plain_text
 
@@ -25,6 +26,7 @@ __all__ = [
     "FilePath",
     "Files",
     "Globs",
+    "Kind",
     "Loads",
     "LoadsAndWrites",
     "Many",
@@ -36,15 +38,17 @@ __all__ = [
     "Pairs",
     "Progress",
     "Proves",
+    "ProvesFolder",
+    "Renames",
     "Result",
     "Shapes",
     "SignatureName",
     "Signatures",
     "Sizes",
-    "Writes",
     "asked_signatures",
     "names_of",
     "open_model",
+    "signature_lines",
 ]
 
 FilePath: TypeAlias = "str | os.PathLike[str]"
@@ -58,6 +62,7 @@ Many: TypeAlias = "Sequence[str]"
 Files: TypeAlias = "Sequence[FilePath]"
 Globs: TypeAlias = "Sequence[str]"
 Pairs: TypeAlias = "Mapping[str, str]"
+Renames: TypeAlias = "Mapping[str, str] | Sequence[str | tuple[str, str]]"
 Shapes: TypeAlias = "Mapping[str, Sequence[int | None]]"
 Entries: TypeAlias = "Mapping[str, str]"
 SignatureName: TypeAlias = str
@@ -74,23 +79,26 @@ class Loads(TypedDict, total=False):
     step: int | None
 
 
-class Writes(TypedDict, total=False):
-    """How a model is written."""
+class LoadsAndWrites(Loads, total=False):
+    """And how a model is written."""
 
     as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
     force: bool
 
 
-class LoadsAndWrites(Loads, Writes, total=False):
-    """Both."""
+class ProvesFolder(Loads, total=False):
+    """And how a SavedModel is written, proven before it is put in place."""
 
-
-class Proves(LoadsAndWrites, total=False):
-    """Both, and proven before it is put in place."""
-
+    force: bool
     verify: bool
     verify_engine: Literal["auto", "openvino", "tensorflow"]
     op_libraries: Files
+
+
+class Proves(ProvesFolder, total=False):
+    """And as what kind of file."""
+
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
 
 
 class Shared:
@@ -230,7 +238,8 @@ class ModelResult(Result):
         as_, force = shared.get("as_"), bool(shared.get("force"))
         refuse_taken(self.model, out, force=force)
         if not shared.get("verify"):
-            return records.replace(self._write(Path(out), as_=as_, force=force), out=Path(out))
+            written = self._write(Path(out), as_=as_, force=force)
+            return records.replace(written, out=written.out or Path(out))
         from tfsmith.verbs.prove import Checks, place_proven  # loads what runs models
 
         checks = Checks(shared.get("verify_engine", "auto"), tuple(shared.get("op_libraries", ())))
@@ -285,13 +294,19 @@ def names_of(names: Names | None) -> tuple[str, ...]:
 
 
 def asked_signatures(
-    signatures: Signatures, inputs: Entries, outputs: Entries, name: SignatureName
+    signatures: Signatures | None, inputs: Entries | None, outputs: Entries | None, name: SignatureName
 ) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     """The signatures that a verb was asked for: several in full, or one by its inputs and outputs."""
-    found = {key: (dict(taken), dict(given)) for key, (taken, given) in signatures.items()}
+    found = {key: (dict(taken), dict(given)) for key, (taken, given) in (signatures or {}).items()}
     if inputs or outputs:
-        found[name] = (dict(inputs), dict(outputs))
+        found[name] = (dict(inputs or {}), dict(outputs or {}))
     return found
+
+
+def signature_lines(signatures: Mapping[str, Signature]) -> Iterator[str]:
+    """A line for each signature: its keys."""
+    for key, found in signatures.items():
+        yield f"signature {key}: {', '.join(found.inputs)} -> {', '.join(found.outputs)}"
 
 
 ModelOrPath: TypeAlias = "Model | ModelResult | str | os.PathLike[str] | bytes | Any"

@@ -1,0 +1,261 @@
+"""`tfsmith convert MODEL -o OUT`: another kind of file, other names, types and signatures."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfsmith import records
+from tfsmith.errors import UnreadableFileError, UsageError
+from tfsmith.formats.savedmodel.object_graph import rename_tracked
+from tfsmith.formats.saver import Target, choose_target, write_target
+from tfsmith.ir.metagraph import PREDICT
+from tfsmith.ir.model import Model
+from tfsmith.passes.convert import ConvertOptions, ReworkedModel, SignatureEdits, rework
+from tfsmith.passes.interface import INIT_SIGNATURE, Note
+from tfsmith.passes.kinds import repack
+from tfsmith.verbs.export import foreign_assets, with_assets
+from tfsmith.verbs.files import _path, _refuse_own_files
+from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
+from tfsmith.view.summary import signature_facts
+from tfsmith.view.text import human_bytes, plural
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.prove import Checks, Verified
+    from tfsmith.verbs.shared import (
+        FilePath,
+        Globs,
+        Kind,
+        Many,
+        ModelOrPath,
+        Names,
+        Out,
+        Pairs,
+        Proves,
+        Renames,
+        Signatures,
+    )
+
+__all__ = ["FLAGS", "Converted", "convert"]
+
+FLAGS = {"out": ("--output-path",)}
+_KINDS = {"graphdef": "graph", "metagraph": "graph", "saved_model": "SavedModel", "checkpoint": "checkpoint"}
+
+
+@records.record
+class Converted(ReworkedModel, ModelResult):
+    """What converting gave.
+
+    Attributes:
+        source: The model that was converted.
+        options: What was asked for.
+        as_set: Whether the source is a graph with its checkpoint, named by its prefix.
+        shards: How many data files the checkpoint is to have.
+        link: Whether weight files that do not change are linked.
+        out: Where it was written.
+        verified: How it compares with the original.
+    """
+
+    source: Model
+    options: ConvertOptions
+    as_set: bool = False
+    shards: int | None = None
+    link: bool = False
+    out: Path | None = None
+    verified: Verified | None = None
+
+    def report(self) -> Iterator[str]:
+        """What was written, and how many tensors have other names or types."""
+        count = len(self.model.variables)
+        weights = f", {plural(count, 'tensor')}, {human_bytes(self._bytes())}" if count else ""
+        yield f"Wrote {self.out or 'nothing yet'} ({_KINDS[self.model.kind]}{weights})"
+        renamed = sum(new is not None for new in self.names.values())
+        done: tuple[tuple[int, str], ...] = ((len(self.names) - renamed, "dropped"), (renamed, "renamed"))
+        done = (*done, (len(self.cast), f"cast to {self.options.dtype}"))
+        yield from (f"{count} {what}" for count, what in done if count)
+        if self.options.signatures:
+            yield from signature_lines(self._signatures())
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        return {
+            "output": None if self.out is None else str(self.out),
+            "kind": self.model.kind,
+            "tensors": len(self.model.variables),
+            "bytes": self._bytes(),
+            "renamed": {old: new for old, new in self.names.items() if new is not None},
+            "dropped": sorted(old for old, new in self.names.items() if new is None),
+            "cast": list(self.cast),
+            "signatures": signature_facts(self._signatures()),
+            "warnings": [str(note) for note in self.notes],
+        }
+
+    def _bytes(self) -> int:
+        return sum(tensor.nbytes for tensor in self.model.variables.values())
+
+    def _signatures(self) -> dict[str, Any]:
+        return {key: found for key, found in self.model.signatures.items() if key != INIT_SIGNATURE}
+
+    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Converted:
+        source = self.source
+        target = _target(source, path, as_, as_set=self.as_set)
+        _refuse_own_files(records.replace(source, kind=target.kind), target.path)
+        if not force:
+            target.refuse_existing()
+        done: ReworkedModel = self
+        if target.kind == "checkpoint" and self.model.has_graph:
+            done = _reworked(source, self.options, target.kind)
+        packed = repack(done.model, target.kind)
+        result = rename_tracked(with_assets(packed.model, packed.assets, source), done.names)
+        written = write_target(result, source, target, shards=self.shards, link=self.link, force=force)
+        notes = [*done.notes, *packed.notes, *foreign_assets(result, source)]
+        if self.link and len(written.linked) < len(written.files):
+            copied = tuple(file.name for file in written.files if file not in written.linked)
+            notes.append(Note("not linked", copied, "they changed, or lie on a disk that cannot link to the other"))
+        if written.fingerprint:
+            notes.append(Note("fingerprint.pb is left out", (), "it is of the model as it was"))
+        return records.replace(
+            self, model=result, names=done.names, cast=done.cast, notes=tuple(notes), out=target.path
+        )
+
+    def _prove(self, written: Model, checks: Checks) -> Verified:
+        if not (self.source.has_graph and written.has_graph):
+            remedy = "compare checkpoints with `tfsmith weights A --compare B`"
+            raise UsageError("only a model with a graph can be run", path=self.source.path, remedy=remedy)
+        return records.replace(checks, dtype=self.options.dtype).signatures(self.source, written)
+
+
+def convert(
+    model: ModelOrPath,
+    out: Out = None,
+    *,
+    inference_only: bool = False,
+    rename: Renames = (),
+    drop: Globs = (),
+    dtype: Literal["float16", "bfloat16"] | None = None,
+    only: Globs = (),
+    saturate: bool = False,
+    add_signatures: Signatures | None = None,
+    method_name: str = PREDICT,
+    rename_signatures: Pairs | None = None,
+    remove_signatures: Many = (),
+    set_tags: Names = (),
+    shards: int | None = None,
+    link: bool = False,
+    **shared: Unpack[Proves],
+) -> Converted:
+    """Changes the file format, and on the way names, types and signatures.
+
+    What is not named is written back byte for byte. Weights are streamed.
+
+    Args:
+        model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder; in Python also a message or bytes.
+        out: A .pb, .pbtxt or .meta, a checkpoint's prefix, or a SavedModel's folder.
+        inference_only: Leave out what only training needs.
+        rename: Other names in the checkpoint: OLD=NEW, re:PATTERN=REPLACEMENT for many, or a file of names. In Python
+            also pairs.
+        drop: Leave these tensors out.
+        dtype: Store the weights as this type.
+        only: Change the type of only these weights.
+        saturate: Clip values that are too large for the type; else they are an error.
+        add_signatures: A new signature; the inputs and outputs after it are its own.
+        method_name: The method of new signatures; predict by default.
+        rename_signatures: Another name for a signature.
+        remove_signatures: A signature to leave out.
+        set_tags: The tags that it gets.
+        shards: Split or merge the checkpoint into so many data files; by default as many as it had.
+        link: Hard-link weight files that do not change.
+
+    Returns:
+        What was written, which tensors have other names or types, and what to beware of.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do; nothing is left half-written.
+
+    Example:
+        tfsmith convert saved_model -o graph.pbtxt
+        tfsmith convert model.ckpt-1603 -o small.ckpt --inference-only --dtype float16
+    """
+    source = open_model(model, shared)
+    named = Path(model) if isinstance(model, (str, os.PathLike)) else source.path
+    as_set = source.kind == "metagraph" and source.path != named  # by its prefix or folder, not by the .meta
+    source = source if shared.get("tags") is None else source.alone()
+    edits = SignatureEdits(
+        asked_signatures(add_signatures, None, None, ""),
+        dict(rename_signatures or {}),
+        tuple(remove_signatures),
+        method_name,
+    )
+    options = ConvertOptions(
+        inference_only, tuple(drop), tuple(_rules(rename)), dtype, tuple(only), saturate, edits, tuple(set_tags)
+    )
+    kind = None if out is None else _target(source, out, shared.get("as_"), as_set=as_set).kind
+    found = records.values(_reworked(source, options, kind))
+    converted = Converted(**found, source=source, options=options, as_set=as_set, shards=shards, link=link)
+    return converted.placed(out, shared)
+
+
+def _target(source: Model, path: FilePath, as_: Kind | None, *, as_set: bool) -> Target:
+    return choose_target(_path(path), as_, source.kind, as_set=as_set, has_variables=bool(source.variables))
+
+
+def _reworked(source: Model, options: ConvertOptions, kind: str | None) -> ReworkedModel:
+    """A checkpoint alone is made first, for then no graph is in the way of the changes."""
+    return rework(repack(source, "checkpoint").model if kind == "checkpoint" else source, options)
+
+
+def _rules(texts: Renames) -> Iterator[tuple[str, str]]:
+    """The rules of renaming: pairs, pairs as text, or files of pairs."""
+    for rule in texts.items() if isinstance(texts, Mapping) else texts:
+        if not isinstance(rule, str):
+            yield rule
+        elif "=" in rule:
+            yield _pair(rule)
+        else:
+            yield from _file_rules(Path(rule))
+
+
+def _pair(text: str) -> tuple[str, str]:
+    old, equals, new = text.rpartition("=") if text.startswith("re:") else text.partition("=")
+    if not (old and equals and new):
+        raise UsageError(f"{{rename}} {text!r} is not understood", remedy="write OLD=NEW")
+    return old, new
+
+
+def _file_rules(path: Path) -> Iterator[tuple[str, str]]:
+    """A file of rules: a JSON object, or lines with the old and the new name."""
+    try:
+        content = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = "is not UTF-8" if isinstance(error, UnicodeDecodeError) else f"cannot be read ({error.strerror})"
+        remedy = "pass a file of names, or OLD=NEW"
+        raise UnreadableFileError(f"the file of names {reason}", path=path, remedy=remedy) from error
+    if content.lstrip().startswith("{"):
+        yield from _json_rules(content, path)
+        return
+    for number, line in enumerate(content.splitlines(), 1):
+        words = line.split()
+        if not words or line.lstrip().startswith("#"):
+            continue
+        if len(words) == 1 and words[0].startswith("re:") and "=" in words[0]:
+            words = list(_pair(words[0]))
+        if len(words) != 2:
+            what, remedy = f"line {number} is no pair of names", "write the old name, a space, and the new name"
+            raise UsageError(what, path=path, remedy=remedy)
+        yield words[0], words[1]
+
+
+def _json_rules(content: str, path: Path) -> Iterator[tuple[str, str]]:
+    remedy = 'write {"old": "new"}'
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"this is no JSON ({error})", path=path, remedy=remedy) from error
+    if not all(isinstance(new, str) for new in found.values()):
+        raise UsageError("the new names must be text", path=path, remedy=remedy)
+    yield from found.items()

@@ -1,0 +1,214 @@
+"""`tfsmith export MODEL -o DIR`: a SavedModel with real variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfsmith import records
+from tfsmith.errors import UnreadableFileError
+from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, Signature
+from tfsmith.ir.model import Model, SideFile
+from tfsmith.ir.shape import Shape
+from tfsmith.passes.export import AssetFile, ExportedGraph, ExportOptions
+from tfsmith.passes.export import export as export_pass
+from tfsmith.passes.interface import Note
+from tfsmith.storage.span import real_path
+from tfsmith.verbs.files import save
+from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
+from tfsmith.view.summary import signature_facts
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.prove import Verified
+    from tfsmith.verbs.shared import (
+        Entries,
+        Kind,
+        ModelOrPath,
+        Names,
+        Out,
+        ProvesFolder,
+        Shapes,
+        SignatureName,
+        Signatures,
+    )
+
+__all__ = ["FLAGS", "Exported", "export", "export_frozen", "foreign_assets", "with_assets"]
+
+FLAGS = {"out": ("--output-dir",)}
+
+
+@records.record
+class Exported(ExportedGraph, ModelResult):
+    """What exporting gave.
+
+    Attributes:
+        source: The model that was exported.
+        shards: Into how many data files its variables are split.
+        out: Where it was written.
+        verified: How it compares with the original.
+    """
+
+    source: Model
+    shards: int = 1
+    out: Path | None = None
+    verified: Verified | None = None
+
+    def report(self) -> Iterator[str]:
+        """How many variables it has, where it lies, its signatures and files."""
+        yield f"Exported {len(self.variables)} variables to {self.out or 'a SavedModel in memory'}"
+        yield from signature_lines(self.model.signatures)
+        yield from (f"asset {asset.path}" for asset in self.assets)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        return {
+            "output": None if self.out is None else str(self.out),
+            "variables": list(self.variables),
+            "signatures": signature_facts(self.model.signatures),
+            "assets": [asset.path for asset in self.assets],
+            "warnings": [str(note) for note in self.notes],
+        }
+
+    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Exported:
+        save(self.model, path, format=as_, shards=self.shards, force=force)
+        return self
+
+
+def export(
+    model: ModelOrPath,
+    out: Out = None,
+    *,
+    inputs: Entries | None = None,
+    outputs: Entries | None = None,
+    signature: SignatureName = SERVING_DEFAULT,
+    signatures: Signatures | None = None,
+    method_name: str = PREDICT,
+    set_tags: Names = ("serve",),
+    batch_size: int | None = None,
+    input_shapes: Shapes | None = None,
+    all_variables: bool = False,
+    prune: bool = False,
+    shards: int = 1,
+    **shared: Unpack[ProvesFolder],
+) -> Exported:
+    """Makes a SavedModel with real variables, ready for TensorFlow Serving.
+
+    Reads no value: the variables are streamed from the checkpoint.
+
+    Args:
+        model: .meta, GraphDef, checkpoint prefix or folder, SavedModel folder; in Python also a message or bytes.
+        out: The SavedModel folder to write.
+        inputs: The inputs of one signature, keys to tensor names.
+        outputs: Its outputs, keys to tensor names.
+        signature: The key of that signature.
+        signatures: A signature; the inputs and outputs after it are its own. By default the model's own signatures, or
+            its collections `inputs` and `outputs`.
+        method_name: The method of the signatures; predict by default.
+        set_tags: The tags that the SavedModel gets; serve by default.
+        batch_size: Fix the first dimension of every placeholder.
+        input_shapes: Fix the shape of a placeholder; ? for an unknown size.
+        all_variables: Keep variables that the outputs do not need.
+        prune: Drop nodes that the outputs do not need.
+        shards: Split the variables into so many data files.
+
+    Returns:
+        The SavedModel, the variables that it has, the files that it reads, and what to beware of.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do; nothing is left half-written.
+
+    Example:
+        tfsmith export model.ckpt-1603 -o saved_model --input ids=input_ids:0 --output p=loss/output:0
+    """
+    source = open_model(model, shared, needs_graph="export")
+    options = ExportOptions(
+        signatures=asked_signatures(signatures, inputs, outputs, signature),
+        method_name=method_name,
+        tags=tuple(set_tags),
+        batch_size=batch_size,
+        input_shapes={name: Shape.of(dims) for name, dims in (input_shapes or {}).items()},
+        all_variables=all_variables,
+        prune=prune,
+    )
+    return _exported(source, options, shards).placed(out, shared)
+
+
+def _exported(source: Model, options: ExportOptions, shards: int = 1) -> Exported:
+    found = Exported(**records.values(export_pass(source, options)), source=source, shards=shards)
+    result = with_assets(found.model, found.assets, source)
+    return records.replace(found, model=result, notes=(*found.notes, *foreign_assets(result, source)))
+
+
+def export_frozen(
+    source: Model,
+    signatures: Mapping[str, Signature],
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, str],
+    path: Path,
+    *,
+    force: bool,
+) -> Exported:
+    """Writes what is too large to be frozen: a SavedModel with variables, and the signatures of the frozen graph.
+
+    Args:
+        source: The model that was to be frozen.
+        signatures: Those that the frozen model has.
+        inputs: Without signatures: the inputs, keys to tensor names.
+        outputs: Without signatures: the outputs, keys to tensor names.
+        path: The folder to write.
+        force: Whether it may be replaced.
+    """
+    named = {
+        key: (
+            {name: info.name for name, info in old.inputs.items()},
+            {name: info.name for name, info in old.outputs.items()},
+        )
+        for key, old in (source.signatures if signatures else {}).items()
+        if key in signatures
+    }
+    asked = named or {SERVING_DEFAULT: (dict(inputs), dict(outputs))}
+    tags = source.meta.tags or ("serve",)
+    return _exported(source, ExportOptions(asked, tags=tags, prune=True)).save(path, as_="saved_model", force=force)
+
+
+def with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:
+    """A model that is to be a SavedModel, with the files that its tables are filled from."""
+    found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, source)) for asset in assets]
+    known = {side.name for side in found}
+    beside = tuple(side for side in result.side_files if side.name not in known)
+    return records.replace(result, side_files=(*beside, *found))
+
+
+def foreign_assets(result: Model, source: Model) -> list[Note]:
+    """Notes files that a graph named and that lie elsewhere: a hostile one may name any file of the user's."""
+    home = real_path(_home(source))
+    known = {side.path for side in source.side_files}
+    sides = [side.path for side in result.side_files if side.path not in known]
+    foreign = tuple(str(path) for path in sides if not real_path(path).is_relative_to(home))
+    if not foreign:
+        return []
+    remedy = "the graph names them; see that they hold nothing private before you pass the model on"
+    return [Note("files from outside of the model are copied into it", foreign, remedy)]
+
+
+def _asset_file(asset: AssetFile, model: Model) -> Path:
+    """Where the file that a table is filled from lies: as the graph says, or beside the model."""
+    name = Path(asset.path.replace("\\", "/")).name
+    folder = _home(model)
+    for candidate in (folder / "assets" / name, folder / name, Path(asset.path)):
+        if name and candidate.is_file():
+            return candidate
+    what = f"the file {asset.path!r}, which fills a table, is not there"
+    raise UnreadableFileError(
+        what, where=f"tensor {asset.tensor_name!r}", remedy=f"put {name or 'it'} beside the model"
+    )
+
+
+def _home(model: Model) -> Path:
+    """The folder that a model lies in."""
+    if model.path is None:
+        return Path()
+    return model.path if model.path.is_dir() else model.path.parent

@@ -1,0 +1,149 @@
+"""`tfsmith thaw MODEL -o DIR`: the constants of a frozen graph become variables again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tfsmith import records
+from tfsmith.errors import OutputError
+from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT
+from tfsmith.ir.model import Model
+from tfsmith.passes.thaw import ThawedGraph, ThawOptions
+from tfsmith.passes.thaw import thaw as thaw_pass
+from tfsmith.verbs.export import foreign_assets, with_assets
+from tfsmith.verbs.files import save
+from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
+from tfsmith.view.summary import signature_facts
+from tfsmith.view.text import human_count, plural
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.prove import Checks, Verified
+    from tfsmith.verbs.shared import Entries, Globs, Kind, ModelOrPath, Out, Proves, SignatureName, Signatures
+
+__all__ = ["FLAGS", "Thawed", "thaw"]
+
+FLAGS = {"out": ("--output-dir",)}
+
+
+@records.record
+class Thawed(ThawedGraph, ModelResult):
+    """What thawing gave.
+
+    Attributes:
+        source: The frozen model.
+        shards: Into how many data files its variables are split.
+        out: Where it was written.
+        verified: How it compares with the original.
+    """
+
+    source: Model
+    shards: int = 1
+    out: Path | None = None
+    verified: Verified | None = None
+
+    def report(self) -> Iterator[str]:
+        """How many constants are variables now, where, its signatures and files."""
+        elements = sum(tensor.shape.elements or 0 for tensor in self.model.variables.values())
+        place = "" if self.out is None else f" in {self.out}"
+        words = f"{plural(len(self.variables), 'constant')} ({human_count(elements)} elements)"
+        yield f"Thawed {words} to variables{place}"
+        yield from signature_lines(self.model.signatures)
+        yield from (f"asset {asset.path}" for asset in self.assets)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        return {
+            "output": None if self.out is None else str(self.out),
+            "variables": dict(self.variables),
+            "trainable": list(self.trainable),
+            "signatures": signature_facts(self.model.signatures),
+            "assets": [asset.path for asset in self.assets],
+            "warnings": [str(note) for note in self.notes],
+        }
+
+    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Thawed:
+        save(self.model, path, format=as_, shards=self.shards, force=force)
+        return self
+
+    def _prove(self, written: Model, checks: Checks) -> Verified:
+        return (checks.signatures if written.signatures else checks.outputs)(self.source, written)
+
+
+def thaw(
+    model: ModelOrPath,
+    *,
+    out: Out = None,
+    min_elements: int | None = None,
+    only: Globs = (),
+    excluded: Globs = (),
+    inputs: Entries | None = None,
+    outputs: Entries | None = None,
+    signature: SignatureName = SERVING_DEFAULT,
+    signatures: Signatures | None = None,
+    method_name: str = PREDICT,
+    shards: int = 1,
+    **shared: Unpack[Proves],
+) -> Thawed:
+    """Turns the constants of a frozen graph back into variables, to train it further.
+
+    Reads no value: saving the result streams them. Freezing the result gives back an equal graph. A `.meta` with its
+    checkpoint needs no signature; in Python, `as_="meta"` says that it will be one.
+
+    Args:
+        model: A frozen graph (.pb, .pbtxt), or a SavedModel without variables.
+        out: The SavedModel folder, or the .meta with its checkpoint.
+        min_elements: Thaw what has so many elements or more; by default 1024, and all that shows it was a variable.
+        only: Thaw only these constants, integers too. A name in full counts whatever its size.
+        excluded: Leave these constants as they are.
+        inputs: The inputs of one signature, keys to tensor names.
+        outputs: Its outputs, keys to tensor names.
+        signature: The key of that signature.
+        signatures: A signature; the inputs and outputs after it are its own. By default the model's own signatures,
+            else the likely inputs and outputs if they are clear.
+        method_name: The method of the signatures; predict by default.
+        shards: Split the variables into so many data files.
+
+    Returns:
+        The model with variables, which of them an optimizer should change, and what to beware of.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+
+    Example:
+        tfsmith thaw frozen.pb -o saved_model
+        tfsmith thaw frozen.pb -o model.ckpt.meta
+    """
+    source = open_model(model, shared)
+    as_meta = shared.get("as_") == "meta" or (shared.get("as_") is None and Path(out or "").suffix == ".meta")
+    options = ThawOptions(
+        min_elements,
+        tuple(only),
+        tuple(excluded),
+        asked_signatures(signatures, inputs, outputs, signature),
+        method_name,
+        kind="metagraph" if as_meta else "saved_model",
+    )
+    found = Thawed(**records.values(thaw_pass(source, options)), source=source, shards=shards)
+    result = with_assets(found.model, found.assets, source)
+    thawed = records.replace(found, model=result, notes=(*found.notes, *foreign_assets(result, source)))
+    if out is not None and as_meta:
+        out = _meta_file(Path(out), force=bool(shared.get("force")))
+    return thawed.placed(out, shared)
+
+
+def _meta_file(path: Path, *, force: bool) -> Path:
+    """The `.meta` with this prefix.
+
+    Raises:
+        OutputError: There is such a checkpoint already.
+    """
+    prefix = path.with_suffix("") if path.suffix == ".meta" else path / "model.ckpt" if path.is_dir() else path
+    meta = prefix.with_name(f"{prefix.name}.meta")
+    there = [found for found in (meta, prefix.with_name(f"{prefix.name}.index")) if found.exists()]
+    if there and not force:
+        raise OutputError("this file exists", path=there[0], remedy="choose another name, or pass {force=True}")
+    return meta
