@@ -2,22 +2,6 @@
 # One name to a line, as `from MODULE import NAME as NAME`.
 from tfsmith import bert_op as bert_op
 from tfsmith._version import __version__ as __version__
-from tfsmith.api import check as check
-from tfsmith.api import compare_weights as compare_weights
-from tfsmith.api import configure as configure
-from tfsmith.api import diff as diff
-from tfsmith.api import extract as extract
-from tfsmith.api import load_bert as load_bert
-from tfsmith.api import load_pattern as load_pattern
-from tfsmith.api import load_recipe as load_recipe
-from tfsmith.api import load_weights as load_weights
-from tfsmith.api import make_recipe as make_recipe
-from tfsmith.api import map_weights as map_weights
-from tfsmith.api import replace as replace
-from tfsmith.api import save_pattern as save_pattern
-from tfsmith.api import save_recipe as save_recipe
-from tfsmith.api import save_replaced as save_replaced
-from tfsmith.api import save_weights as save_weights
 from tfsmith.engines.runner import Runner as Runner
 from tfsmith.errors import TfsmithError as TfsmithError
 from tfsmith.ir.function import Function as Function
@@ -28,8 +12,15 @@ from tfsmith.ir.node import Node as Node
 from tfsmith.ir.recipe import Pattern as Pattern
 from tfsmith.ir.recipe import Recipe as Recipe
 from tfsmith.ir.tensor import Tensor as Tensor
+from tfsmith.verbs.check import check as check
+from tfsmith.verbs.check import list_targets as list_targets
+from tfsmith.verbs.configure import configure as configure
 from tfsmith.verbs.convert import convert as convert
+from tfsmith.verbs.diff import diff as diff
 from tfsmith.verbs.export import export as export
+from tfsmith.verbs.extract import extract as extract
+from tfsmith.verbs.extract import load_pattern as load_pattern
+from tfsmith.verbs.extract import save_pattern as save_pattern
 from tfsmith.verbs.files import graph_text as graph_text
 from tfsmith.verbs.files import load as load
 from tfsmith.verbs.files import save as save
@@ -37,6 +28,16 @@ from tfsmith.verbs.files import verify_checksums as verify_checksums
 from tfsmith.verbs.freeze import freeze as freeze
 from tfsmith.verbs.optimize import Optimized as Optimized
 from tfsmith.verbs.optimize import optimize as optimize
+from tfsmith.verbs.recipe import check_recipe as check_recipe
+from tfsmith.verbs.recipe import draft_recipe as draft_recipe
+from tfsmith.verbs.recipe import draw_recipe as draw_recipe
+from tfsmith.verbs.recipe import list_recipes as list_recipes
+from tfsmith.verbs.recipe import load_recipe as load_recipe
+from tfsmith.verbs.recipe import make_recipe as make_recipe
+from tfsmith.verbs.recipe import save_recipe as save_recipe
+from tfsmith.verbs.replace import find as find
+from tfsmith.verbs.replace import replace as replace
+from tfsmith.verbs.replace import save_replaced as save_replaced
 from tfsmith.verbs.run import RunResult as RunResult
 from tfsmith.verbs.run import compile as compile
 from tfsmith.verbs.run import run as run
@@ -47,6 +48,11 @@ from tfsmith.verbs.show import show as show
 from tfsmith.verbs.thaw import thaw as thaw
 from tfsmith.verbs.verify import Verified as Verified
 from tfsmith.verbs.verify import verify as verify
+from tfsmith.verbs.weights import compare_weights as compare_weights
+from tfsmith.verbs.weights import load_bert as load_bert
+from tfsmith.verbs.weights import load_weights as load_weights
+from tfsmith.verbs.weights import map_weights as map_weights
+from tfsmith.verbs.weights import save_weights as save_weights
 from tfsmith.view.summary import summarize as summarize
 
 __all__: list[str]

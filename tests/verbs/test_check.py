@@ -12,7 +12,6 @@ import pytest
 from tests.support.convert_models import TF2_MODEL, saved_model, small
 
 import tfsmith
-from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.attr import Func
@@ -287,7 +286,9 @@ def test_command_list(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert all(name in out for name in target_names())
     assert main(["check", "--list", "--json"]) == 0
-    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [one.name for one in api.targets()]
+    assert [row["name"] for row in json.loads(capsys.readouterr().out)] == [
+        one.name for one in tfsmith.list_targets().targets
+    ]
 
 
 @pytest.mark.parametrize("arguments", [[], ["g.pb"], ["--for", "migraphx"]])

@@ -13,7 +13,6 @@ import pytest
 from tests.support.helpers import const_node, files_of, graph_def, node_def, python
 
 import tfsmith
-from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.engines.compare import Tolerance
 from tfsmith.engines.program import ModelProgram
@@ -29,6 +28,7 @@ from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_frozen, write_saved_model
 from tfsmith.verbs import optimize as optimizing
 from tfsmith.verbs.optimize import Accuracy, compare_results
+from tfsmith.verbs.verify import OutputCheck, Verified
 
 CONFIG = BertConfig(60, 32, 2, 4, 64, max_position_embeddings=32)
 QUICK = ["--no-verify", "--repeat", "0"]
@@ -164,7 +164,7 @@ def test_a_frozen_graph(bert: Path, tmp_path: Path) -> None:
     done = tfsmith.optimize(bert / "frozen.pb", tmp_path / "o.pb", verify=False, repeat=0)
     assert done.is_right
     assert (done.verified, done.speed, done.max_abs_diff) == (None, None, None)
-    assert done.written == tmp_path / "o.pb"
+    assert done.out == tmp_path / "o.pb"
     node = fused_node(tfsmith.load(tmp_path / "o.pb"))
     assert len(node.inputs) == 2 + 32
     # all that the node has is what the op knows, and of its kind
@@ -216,9 +216,9 @@ def test_what_is_there_stays(bert: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert fused_node(tfsmith.load(out))
 
 
-def verdict(reason: str) -> api.Verified:
-    check = api.OutputCheck("y", "y:0", "y:0", "float32", 0.5 if reason else 0.0, 1.0, Tolerance(0, 0), reason)
-    return api.Verified((check,), ("tensorflow", "tensorflow"), 1, ())
+def verdict(reason: str) -> Verified:
+    check = OutputCheck("y", "y:0", "y:0", "float32", 0.5 if reason else 0.0, 1.0, Tolerance(0, 0), reason)
+    return Verified((check,), ("tensorflow", "tensorflow"), 1, ())
 
 
 @pytest.mark.parametrize("reason", ["2 of 2 values differ", ""])
@@ -325,5 +325,5 @@ def test_accuracy() -> None:
 
 
 def test_speed() -> None:
-    speed = api.Speed((0.004, 0.001, 0.002), (0.001, 0.001, 0.009), 1, 128)
+    speed = optimizing.Speed((0.004, 0.001, 0.002), (0.001, 0.001, 0.009), 1, 128)
     assert (speed.before_ms, speed.after_ms, speed.speedup) == (2.0, 1.0, 2.0)

@@ -21,6 +21,7 @@ from tfsmith.view.text import escaped, human_bytes, human_count, plural, printab
 __all__ = [
     "LineParser",
     "run",
+    "run_tool",
     "emit",
     "complain",
     "warn",
@@ -98,6 +99,15 @@ def run(work: Callable[[], int], *, debug: bool = False) -> int:
     except (RecursionError, MemoryError) as error:
         what = "is nested too deeply" if isinstance(error, RecursionError) else "takes more memory than there is"
         return _fail(f"the model {what}; do not trust the file", debug=debug)
+
+
+def run_tool(parser: LineParser, work: Callable[[argparse.Namespace], int], argv: Sequence[str] | None) -> int:
+    """Parses a command line and runs what it asks for, as `run` does; gives the exit code."""
+    try:
+        flags = parser.parse_args(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else BAD
+    return run(lambda: work(flags))
 
 
 class _Terminated(KeyboardInterrupt):

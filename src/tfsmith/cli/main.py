@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -52,7 +52,8 @@ def _main(words: list[str]) -> int:
         return _top(words)
     home, _ = VERBS[name]
     if not home:
-        return _old(name, rest)
+        actions = {key: row for key, row in VERBS.items() if key.startswith(f"{name} ")}
+        return _choose(rest, actions, f"tfsmith {name}", VERBS[name][1]) if actions else _old(name, rest)
     verb = read_verb(name, home)
     parsed = make_parser(verb).parse_args(rest)
     return run(lambda: _work(verb, parsed), debug=parsed.debug)
@@ -80,15 +81,22 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
 
 def _top(words: list[str]) -> int:
     """No verb: help, the version, or what may have been meant."""
-    what = "The workshop for TensorFlow model files that needs no TensorFlow."
-    parser = LineParser(prog="tfsmith", description=what)
+    verbs = {name: row for name, row in VERBS.items() if " " not in name}
+    return _choose(words, verbs, "tfsmith", "The workshop for TensorFlow model files that needs no TensorFlow.")
+
+
+def _choose(words: list[str], verbs: Mapping[str, tuple[str, str]], prog: str, what: str) -> int:
+    """Lists verbs, or the actions of one; or says which may have been meant."""
+    parser = LineParser(prog=prog, description=what)
     parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
-    for name, (_, line) in VERBS.items():
-        verbs.add_parser(name, help=line)
+    kind = "verb" if prog == "tfsmith" else "action"
+    found = parser.add_subparsers(dest=kind, metavar=kind.upper(), required=True, parser_class=LineParser)
+    names = [name.split()[-1] for name in verbs]
+    for name, (_, line) in zip(names, verbs.values(), strict=True):
+        found.add_parser(name, help=line)
     word = next((word for word in words if not word.startswith("-")), None)
-    if word is not None and word not in VERBS and not {"-h", "--help", "--version"} & set(words):
-        parser.error(f"there is no verb {word!r}{similar(word, list(VERBS))}")
+    if word is not None and word not in names and not {"-h", "--help", "--version"} & set(words):
+        parser.error(f"there is no {kind} {word!r}{similar(word, names)}")
     parser.parse_args(words)
     return BAD
 
@@ -126,7 +134,7 @@ def show_result(result: Result, *, as_json: bool = False, out: object = None) ->
         if not verified.is_same:
             complain(f"error: the result does not answer as the original does; {out} was not written")
             return NO
-    warn(result.notes)
+    warn(result.warnings)
     if as_json:
         emit(_json(result.to_json()) + "\n", exact=True)
     elif result.text is not None:
@@ -136,7 +144,7 @@ def show_result(result: Result, *, as_json: bool = False, out: object = None) ->
     return DONE if result else NO
 
 
-def _json(facts: dict[str, Any]) -> str:
+def _json(facts: dict[str, Any] | list[Any]) -> str:
     """Facts as JSON, which has no infinity and no NaN: these are texts in it."""
     import json
 

@@ -70,6 +70,8 @@ def _add(parser: Any, option: Option) -> None:
         return
     if option.choices:
         settings["choices"] = option.choices
+    elif option.kind == "Words":
+        settings |= {"action": "extend", "nargs": "+"}
     elif option.kind in REPEATED or option.kind in LISTED:
         settings["action"] = "append"
     settings["type"] = _TYPES.get(option.kind, str)
@@ -83,7 +85,7 @@ def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: A value is not understood.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(verb.in_command)
     for option in verb.options:
         value = getattr(parsed, option.name, None)
         if value is not None:
@@ -94,7 +96,7 @@ def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
 def _value(option: Option, value: Any) -> Any:
     if option.kind in LISTED:
         return _listed(option, value)
-    if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames"):
+    if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames", "Words"):
         return tuple(value)
     if option.kind == "Pairs":
         return dict(_pair(option, text) for text in value)

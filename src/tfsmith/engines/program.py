@@ -281,7 +281,7 @@ class ModelProgram:
 
     @cached_property
     def filled(self) -> FrozenGraph | None:
-        """FrozenGraph together with what fills the tables; None if there are none, or nothing in the graph fills them."""
+        """Frozen together with what fills the tables; None if there are none, or nothing in the graph fills them."""
         if not any("Table" in node.op for node in self.frozen.model.graph):
             return None
         meta = self.model.meta

@@ -193,8 +193,8 @@ def recipe_from_pattern(
     target: Node,
     *,
     attrs: Attrs = "declared",
-    ignore: Iterable[str] = (),
-    also: Iterable[str] = (),
+    ignore_attrs: Iterable[str] = (),
+    match_attrs: Iterable[str] = (),
     values: bool = True,
     op_def: OpLookup = builtin_op,
 ) -> Recipe:
@@ -208,8 +208,8 @@ def recipe_from_pattern(
         target: What to put there.
         attrs: Which attributes must be equal: "declared" (all that the op's definition declares; of an op that nobody
             knows, all whose names do not begin with "_"), "types" (those that are types) or "none".
-        ignore: Attributes that need not be equal nevertheless.
-        also: Attributes that must be equal besides, such as "_output_shapes".
+        ignore_attrs: Attributes that need not be equal nevertheless.
+        match_attrs: Attributes that must be equal besides, such as "_output_shapes".
         values: Whether constants of up to 16 values inside the pattern must have the same values.
         op_def: Finds the definition of an op.
 
@@ -224,7 +224,7 @@ def recipe_from_pattern(
         what = f"the new node has {'no op' if not target.op else f'no sound name ({target.name!r})'}"
         raise UsageError(what, remedy='give it both, such as name: "bert/fused" op: "Bert"')
     builder = _Builder(pattern, op_def)
-    choice = _Choice(attrs, frozenset(ignore), frozenset(also), values)
+    choice = _Choice(attrs, frozenset(ignore_attrs), frozenset(match_attrs), values)
     nodes = tuple(builder.query(node, choice) for node in pattern.nodes)
     seeds = tuple(Endpoint(node.name, 0) for node in pattern.seed_nodes)
     name = builder.free_name(target.name)

@@ -9,7 +9,6 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from tfsmith import bert_op
-from tfsmith.api.placing import place_if
 from tfsmith.engines.compare import Tolerance, compare_arrays, tolerance_for
 from tfsmith.engines.feeds import bind_feeds
 from tfsmith.engines.program import ModelProgram, make_program
@@ -33,6 +32,7 @@ from tfsmith.passes.bert_node import BERT, Ranges, bert_nodes, change_bert_nodes
 from tfsmith.records import record, replace
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.files import load
+from tfsmith.verbs.place import place_if
 from tfsmith.verbs.replace import Replaced, save_replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options

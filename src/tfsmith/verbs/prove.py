@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from tfsmith import records
-from tfsmith.api.placing import place_if
 from tfsmith.engines.compare import tolerance_for
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.verbs.files import load
+from tfsmith.verbs.place import place_if
 from tfsmith.verbs.shared import FilePath, Kind, ModelResult
 from tfsmith.verbs.verify import Verified, join_verified, verify
 

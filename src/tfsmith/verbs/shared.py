@@ -29,7 +29,11 @@ __all__ = [
     "Kind",
     "Loads",
     "LoadsAndWrites",
+    "MATCHING",
     "Many",
+    "Matching",
+    "MatchingLoads",
+    "MatchingProves",
     "ModelOrPath",
     "ModelResult",
     "NamePairs",
@@ -45,6 +49,7 @@ __all__ = [
     "SignatureName",
     "Signatures",
     "Sizes",
+    "Words",
     "asked_signatures",
     "names_of",
     "open_model",
@@ -60,8 +65,9 @@ Feeds: TypeAlias = "Mapping[str, Any] | Sequence[str]"
 Progress: TypeAlias = "Callable[[str], None]"
 Many: TypeAlias = "Sequence[str]"
 Files: TypeAlias = "Sequence[FilePath]"
+Words: TypeAlias = "Sequence[str]"
 Globs: TypeAlias = "Sequence[str]"
-Pairs: TypeAlias = "Mapping[str, str]"
+Pairs: TypeAlias = "Mapping[str, Any]"
 Renames: TypeAlias = "Mapping[str, str] | Sequence[str | tuple[str, str]]"
 Shapes: TypeAlias = "Mapping[str, Sequence[int | None]]"
 Entries: TypeAlias = "Mapping[str, str]"
@@ -101,6 +107,26 @@ class Proves(ProvesFolder, total=False):
     as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
 
 
+class Matching(TypedDict, total=False):
+    """What must be equal to a recipe that was made of a pattern, and does not say it itself."""
+
+    attrs: Literal["declared", "types", "none"]
+    ignore_attrs: Many
+    match_attrs: Many
+    values: bool
+
+
+class MatchingLoads(Loads, Matching, total=False):
+    """For verbs that take a recipe and a model."""
+
+
+class MatchingProves(Proves, Matching, total=False):
+    """For verbs that take a recipe and a model, and write one."""
+
+
+MATCHING = ("attrs", "ignore_attrs", "match_attrs", "values")
+
+
 class Shared:
     """What these options mean, in every verb.
 
@@ -115,17 +141,31 @@ class Shared:
         verify: Run the original and the result, and write nothing if they differ.
         verify_engine: What to verify with: openvino, tensorflow, or the first that can.
         op_libraries: Libraries of custom ops that TensorFlow loads, to run the model with.
+        attrs: Which attributes must be equal: all that the ops' definitions declare, the types among them, or none.
+        ignore_attrs: This attribute need not be equal.
+        match_attrs: This one must be equal besides, such as `_output_shapes`.
+        values: Constants of up to 16 values inside the pattern must have the same values.
     """
 
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {"force": False, "verify": False, "verify_engine": "auto", "op_libraries": ()}
+    {
+        "force": False,
+        "verify": False,
+        "verify_engine": "auto",
+        "op_libraries": (),
+        "attrs": "declared",
+        "ignore_attrs": (),
+        "match_attrs": (),
+        "values": True,
+    }
 )
 GROUP_OF: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("tags", "meta_graph", "checkpoint", "step"), "loading"),
         **dict.fromkeys(("out", "as_", "force"), "writing"),
         **dict.fromkeys(("verify", "verify_engine", "op_libraries"), "verifying"),
+        **dict.fromkeys(MATCHING, "matching, for recipes made of a pattern"),
     }
 )
 """The title under which `--help` lists a shared option."""
@@ -147,6 +187,11 @@ class Result(ABC):
             """What the user should know."""
 
     @property
+    def warnings(self) -> Sequence[object]:
+        """What the command writes to stderr as warnings: the notes, unless the report has them."""
+        return self.notes
+
+    @property
     def remarks(self) -> Sequence[str]:
         """Lines for people that are no warnings; the command writes them to stderr, first."""
         return ()
@@ -161,7 +206,7 @@ class Result(ABC):
         """What the verb found or did, as lines and tables."""
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any] | list[Any]:
         """The same as plain data, ready for JSON."""
 
     def __str__(self) -> str:
