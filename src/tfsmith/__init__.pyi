@@ -2,11 +2,7 @@
 # One name to a line, as `from MODULE import NAME as NAME`.
 from tfsmith import bert_op as bert_op
 from tfsmith._version import __version__ as __version__
-from tfsmith.api import Runner as Runner
-from tfsmith.api import compile as compile
-from tfsmith.api import optimize as optimize
-from tfsmith.api import run as run
-from tfsmith.api import verify as verify
+from tfsmith.engines.runner import Runner as Runner
 from tfsmith.errors import TfsmithError as TfsmithError
 from tfsmith.ir.function import Function as Function
 from tfsmith.ir.graph import Graph as Graph
@@ -30,6 +26,8 @@ from tfsmith.verbs.files import load as load
 from tfsmith.verbs.files import save as save
 from tfsmith.verbs.files import verify_checksums as verify_checksums
 from tfsmith.verbs.freeze import freeze as freeze
+from tfsmith.verbs.optimize import Optimized as Optimized
+from tfsmith.verbs.optimize import optimize as optimize
 from tfsmith.verbs.recipe import check_recipe as check_recipe
 from tfsmith.verbs.recipe import draft_recipe as draft_recipe
 from tfsmith.verbs.recipe import draw_recipe as draw_recipe
@@ -40,11 +38,16 @@ from tfsmith.verbs.recipe import save_recipe as save_recipe
 from tfsmith.verbs.replace import find as find
 from tfsmith.verbs.replace import replace as replace
 from tfsmith.verbs.replace import save_replaced as save_replaced
+from tfsmith.verbs.run import RunResult as RunResult
+from tfsmith.verbs.run import compile as compile
+from tfsmith.verbs.run import run as run
 from tfsmith.verbs.shared import Result as Result
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs
 from tfsmith.verbs.show import show as show
 from tfsmith.verbs.thaw import thaw as thaw
+from tfsmith.verbs.verify import Verified as Verified
+from tfsmith.verbs.verify import verify as verify
 from tfsmith.verbs.weights import compare_weights as compare_weights
 from tfsmith.verbs.weights import load_bert as load_bert
 from tfsmith.verbs.weights import load_weights as load_weights

@@ -81,7 +81,8 @@ def test_an_open_end_is_named_with_the_path_to_it() -> None:
         extract(DIAMOND, ["z"], [], ["Const"])
     assert str(caught.value) == (
         "the graph: node 'x' has no inputs and is no barrier, so the pattern is open there (from the seed: "
-        "z <- y <- split <- c <- a <- x); name it as a barrier (barriers=), or all nodes of its op (barrier_ops=Placeholder)"
+        "z <- y <- split <- c <- a <- x); name it as a barrier (barriers=), "
+        "or all nodes of its op (barrier_ops=Placeholder)"
     )
 
 

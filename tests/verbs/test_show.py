@@ -332,7 +332,9 @@ def test_memory_and_depth_have_their_own_words(
         monkeypatch.setattr("tfsmith.verbs.show.show_facts", fail)
         assert main(["show", str(models / "frozen.pb")]) == 2
         assert capsys.readouterr().err == f"error: {message}\n"
-    monkeypatch.setattr("tfsmith.verbs.show.show_facts", lambda *arguments, **options: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        "tfsmith.verbs.show.show_facts", lambda *arguments, **options: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     assert main(["show", str(models / "frozen.pb")]) == 130
 
 

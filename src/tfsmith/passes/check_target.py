@@ -89,7 +89,8 @@ def find_target(name: str) -> Target:
         return _simple(wanted, "tflite", "flex")
     names = target_names()
     near = nearest(wanted, names) or ["migraphx", "openvino", "tflite", "onnx", names[-1]]
-    raise UsageError(f"there is no target {name!r}", remedy=f"near are {', '.join(near)}; `tfsmith check --list` shows all")
+    remedy = f"near are {', '.join(near)}; `tfsmith check --list` shows all"
+    raise UsageError(f"there is no target {name!r}", remedy=remedy)
 
 
 def _simple(name: str, table: str, more: str = "") -> Target:

@@ -21,7 +21,7 @@ VERBS = MappingProxyType(
             "the weights alone: as a table, as safetensors or npz, renamed for other frameworks, compared",
         ),
         "convert": ("convert.convert", "changes the file format, and on the way names, types and signatures"),
-        "run": ("", "runs a model, on an embedded engine or on TensorFlow"),
+        "run": ("run.run", "runs a model, on an embedded engine or on TensorFlow"),
         "diff": ("diff.diff", "what changed between two models"),
         "check": ("check.check", "which ops of a model another program cannot import, and what to do"),
         "check --list": ("check.list_targets", "the programs that check knows, with the versions of their tables"),
@@ -43,9 +43,12 @@ VERBS = MappingProxyType(
         "recipe list": ("recipe.list_recipes", "the recipes that come with tfsmith"),
         "replace": ("replace.replace", "finds what a recipe describes, and puts the recipe's nodes in its place"),
         "configure": ("configure.configure", "sets attributes of nodes, in place or in a copy"),
-        "optimize": ("", "makes a BERT faster: its encoder becomes one optimized op, proven and timed"),
-        "verify": ("", "whether two models compute the same, and where they part"),
-        "demo": ("", "the whole story on a small BERT made on the spot"),
+        "optimize": (
+            "optimize.optimize",
+            "makes a BERT faster: its encoder becomes one optimized op, proven and timed",
+        ),
+        "verify": ("verify.verify", "whether two models compute the same, and where they part"),
+        "demo": ("demo.demo", "the whole story on a small BERT made on the spot"),
     }
 )
 """Command: module and function below `tfsmith.verbs`, and one line. Of two words, it is an action: "recipe list"."""

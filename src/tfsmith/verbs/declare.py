@@ -9,13 +9,17 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `bool` | `--name`, or `--no-name` if it is True by default | True or False |
 | `bool | None` | `--name` and `--no-name` | True, False, or None |
 | `Literal["a", "b"]`, also `| None` | `--name {a,b}` | one of them |
-| `Names` | `--name A,B` | a tuple |
-| `Many`, `Globs` | `--name X`, several times | a tuple |
+| `Names` | `--name A,B`, also several times | a tuple |
+| `NamePairs` | `--name A,B=C`, also several times: names of A, or of A and of B | a tuple, or a dict in Python |
+| `Sizes` | `--name 1,3` | a tuple of numbers |
+| `Many`, `Globs`, `Files` | `--name X`, several times | a tuple |
 | `Words` | `--name X Y`, several times | a tuple |
 | `Pairs` | `--name KEY=TEXT`, several times | a dict |
+| `Feeds` | `--name KEY=VALUE`, several times: files, JSON, text, random | a tuple of texts, or a dict in Python |
 | `Renames` | `--name FILE|OLD=NEW`, several times | a tuple of such texts |
 | `Shapes` | `--name NAME=1,128`, several times | a dict of tuples, unknown sizes None |
 | `Signatures` | `--signature NAME`, `--input` and `--output KEY=TENSOR`, in order | a dict of pairs of dicts |
+| `Progress` | no flag: the command shows on a terminal what a long step does | |
 | `Entries`, `SignatureName` | no flags: the short form of `Signatures` in Python | |
 | `Out`, `Out | None` | `-o`, `--out`: required, or not | a path |
 | `FilePath`, also `| None` | `--name FILE` | a path |
@@ -46,6 +50,9 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "excluded": ("--except",),
         "tags": ("--tag-set",),
         "meta_graph": ("-m", "--meta-graph"),
+        "feeds": ("-i", "--input"),
+        "other_tags": ("--other-tag-set",),
+        "op_libraries": ("--op-library",),
     }
 )
 """Words that Python reserves, short forms, and names that differ."""
@@ -55,6 +62,13 @@ METAVARS: Mapping[str, str] = MappingProxyType(
         "tags": "T",
         "signature": "K",
         "verify_engine": "E",
+        "engine": "E",
+        "other_engine": "E",
+        "other_checkpoint": "PREFIX",
+        "other_tags": "T",
+        "other_signature": "K",
+        "op_library": "SO",
+        "calibrate": "DATA.npz",
         "op_libraries": "SO",
         "out": "OUT",
         "as_": "KIND",
@@ -68,9 +82,13 @@ _KIND_METAVARS = MappingProxyType(
         "int": "N",
         "float": "X",
         "Names": "A,B",
+        "NamePairs": "A[=B]",
+        "Sizes": "N,M",
+        "Feeds": "KEY=VALUE",
         "Many": "NAME",
         "Words": "NAME",
         "Globs": "GLOB",
+        "Files": "FILE",
         "Pairs": "KEY=TEXT",
         "Renames": "FILE|OLD=NEW",
         "Shapes": "NAME=1,128",
@@ -80,8 +98,10 @@ _KIND_METAVARS = MappingProxyType(
         "ModelOrPath": "MODEL",
     }
 )
-REPEATED = frozenset({"Many", "Words", "Globs", "Pairs", "Renames", "Shapes", "Signatures"})
-WITHOUT_FLAG = frozenset({"Entries", "SignatureName"})
+REPEATED = frozenset({"Many", "Words", "Globs", "Files", "Pairs", "Feeds", "Renames", "Shapes", "Signatures"})
+LISTED = frozenset({"Names", "NamePairs", "Sizes"})
+"""Several in one text, joined by commas."""
+WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress"})
 _LITERAL = re.compile(r"""Literal\[(.+)\]""")
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$")
 _ENTRY = re.compile(r"^    (\w+): *(.*)$")
@@ -243,7 +263,7 @@ def _option(
     if kind not in WITHOUT_FLAG and not by_place:
         long = flag_of(name, kind)
         usual = SPELLINGS.get(name, (long,))
-        flags = more[name] if is_needed else (*usual, *more.get(name, ()))
+        flags = (*(SPELLINGS.get(name, ()) if is_needed else usual), *more.get(name, ()))
         if kind == "bool" and default is True:
             flags = (f"--no-{long[2:]}", *more.get(name, ()))
     metavar = METAVARS.get(name) or ("" if choices else _KIND_METAVARS.get(kind, ""))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entries",
+    "Feeds",
     "FilePath",
+    "Files",
     "Globs",
     "Kind",
     "Loads",
@@ -34,9 +36,11 @@ __all__ = [
     "MatchingProves",
     "ModelOrPath",
     "ModelResult",
+    "NamePairs",
     "Names",
     "Out",
     "Pairs",
+    "Progress",
     "Proves",
     "ProvesFolder",
     "Renames",
@@ -44,8 +48,10 @@ __all__ = [
     "Shapes",
     "SignatureName",
     "Signatures",
+    "Sizes",
     "Words",
     "asked_signatures",
+    "names_of",
     "open_model",
     "signature_lines",
 ]
@@ -53,7 +59,12 @@ __all__ = [
 FilePath: TypeAlias = "str | os.PathLike[str]"
 Out: TypeAlias = "FilePath | None"
 Names: TypeAlias = "Sequence[str]"
+NamePairs: TypeAlias = "Sequence[str] | Mapping[str, str]"
+Sizes: TypeAlias = "Sequence[int]"
+Feeds: TypeAlias = "Mapping[str, Any] | Sequence[str]"
+Progress: TypeAlias = "Callable[[str], None]"
 Many: TypeAlias = "Sequence[str]"
+Files: TypeAlias = "Sequence[FilePath]"
 Words: TypeAlias = "Sequence[str]"
 Globs: TypeAlias = "Sequence[str]"
 Pairs: TypeAlias = "Mapping[str, Any]"
@@ -87,7 +98,7 @@ class ProvesFolder(Loads, total=False):
     force: bool
     verify: bool
     verify_engine: Literal["auto", "openvino", "tensorflow"]
-    op_libraries: Many
+    op_libraries: Files
 
 
 class Proves(ProvesFolder, total=False):
@@ -324,6 +335,11 @@ def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: 
 
         require_graph(model, needs_graph)
     return model if number is None else select_meta_graph(model, number)
+
+
+def names_of(names: Names | None) -> tuple[str, ...]:
+    """Names that were given; one alone may be given as it is."""
+    return (names,) if isinstance(names, str) else tuple(names or ())
 
 
 def asked_signatures(
