@@ -48,7 +48,7 @@ def make_parser(verb: Verb, *, parser: LineParser | None = None) -> LineParser:
 
 
 def _add(parser: Any, option: Option) -> None:
-    text = option.help.replace("%", "%%").replace("`", "")
+    text = _help(option)
     if not option.flags:
         if option.is_required:
             many = {"nargs": "+"} if option.kind == "Many" else {}
@@ -77,6 +77,17 @@ def _add(parser: Any, option: Option) -> None:
     settings["type"] = _TYPES.get(option.kind, str)
     metavar = {"metavar": option.metavar} if option.metavar and not option.choices else {}
     parser.add_argument(*option.flags, required=option.is_required, **metavar, **settings)
+
+
+def _help(option: Option) -> str:
+    """What an option means, and what holds without it."""
+    text = option.help.replace("`", "")
+    if option.kind == "bool" and option.default is True:
+        text = f"Turn this off: {text[:1].lower()}{text[1:]}"
+    elif option.default not in (None, False, "", ()) and "default" not in text:
+        default = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
+        text = f"{text.removesuffix('.')} ({default} by default)."
+    return text.replace("%", "%%")
 
 
 def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
