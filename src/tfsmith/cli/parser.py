@@ -50,7 +50,7 @@ def make_parser(verb: Verb, *, parser: LineParser | None = None) -> LineParser:
 
 
 def _add(parser: Any, option: Option) -> None:
-    text = option.help.replace("%", "%%").replace("`", "")
+    text = _help(option)
     if not option.flags:
         if option.is_required:
             many = {"nargs": "+"} if option.kind == "Many" else {}
@@ -85,6 +85,17 @@ def speller(verb: Verb) -> Speller:
     """How errors and notes spell the options of a verb."""
     flags = {one.name: next((flag for flag in one.flags if flag.startswith("--")), one.metavar) for one in verb.options}
     return lambda name, value: spelled(name, value, flags)
+
+
+def _help(option: Option) -> str:
+    """What an option means, and what holds without it."""
+    text = option.help.replace("`", "")
+    if option.kind == "bool" and option.default is True:
+        text = f"Turn this off: {text[:1].lower()}{text[1:]}"
+    elif option.default not in (None, False, "", ()) and "default" not in text:
+        default = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
+        text = f"{text.removesuffix('.')} ({default} by default)."
+    return text.replace("%", "%%")
 
 
 def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:

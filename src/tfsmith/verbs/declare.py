@@ -72,6 +72,7 @@ METAVARS: Mapping[str, str] = MappingProxyType(
         "other_signature": "K",
         "op_library": "SO",
         "calibrate": "DATA.npz",
+        "keep": "DIR",
         "op_libraries": "SO",
         "out": "OUT",
         "as_": "KIND",

@@ -249,7 +249,7 @@ def optimize(
         max_sequence_length: The longest sequences that the op takes; by default those of the model, or 512.
         outputs: What counts as an output, besides what signatures name.
         signature: Which signature to run; serving_default, or the only one, by default.
-        verify: Do not run the original against the result. By default nothing is written if they differ.
+        verify: Run the original against the result, and write nothing if they differ.
         repeat: How many runs of each to time; 0 for none.
         seed: Of inputs that are made up.
         op_library: The op's library, if not the one that is installed.
