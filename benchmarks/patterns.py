@@ -15,18 +15,17 @@ _TOPIC = "patterns"
 _BARRIERS = ("bert/encoder/Reshape_1", "bert/encoder/Reshape", "bert/encoder/strided_slice")
 _RECIPE = """
 import sys
-from tfsmith import api
 from tfsmith.ir.node import Node
-model, layers, target = api.load(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+model, layers, target = tfsmith.load(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 scope = "bert/encoder"
-pattern = api.extract(
+pattern = tfsmith.extract(
     model,
     [f"{scope}/layer_{layers - 1}/output/LayerNorm/batchnorm/add_1"],
     [f"{scope}/{name}" for name in ("Reshape_1", "Reshape", "strided_slice", "strided_slice_2")],
     ["Identity", "Const"],
 )
 weights = [name for name in pattern.inputs if name.endswith("/read")]
-api.save_recipe(api.make_recipe(pattern, Node("bert/fused", "Bert", (f"{scope}/Reshape_1", *weights))), target)
+tfsmith.save_recipe(tfsmith.make_recipe(pattern, Node("bert/fused", "Bert", (f"{scope}/Reshape_1", *weights))), target)
 """
 _LAYER = """
 [recipe]

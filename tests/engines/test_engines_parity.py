@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,13 @@ from tests.verbs.test_freeze_tf1_parity import BUILDERS
 from tests.verbs.test_freeze_tf2_parity import KERAS, _Made
 
 import tfsmith
-from tfsmith.api import engine_lacks
+from tfsmith.engines.feeds import find_input
+from tfsmith.engines.program import make_program
 from tfsmith.engines.protocol import LackError
 from tfsmith.errors import EngineError
 from tfsmith.testing.models import TestModel, bert_classifier, conv_net, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
+from tfsmith.verbs.run import engine_lacks
 
 pytestmark = pytest.mark.tensorflow
 
@@ -32,7 +34,7 @@ OURS: dict[str, Callable[[], TestModel]] = {
 TF1: dict[str, Callable[[Any, Path], Any]] = {**BUILDERS, "detector": lambda tf, _: detector(tf)}
 
 
-def assert_close(found: dict[str, Any], wanted: dict[str, Any], *, dtypes: bool = True) -> None:
+def assert_close(found: Mapping[str, Any], wanted: Mapping[str, Any], *, dtypes: bool = True) -> None:
     assert list(found) == list(wanted)
     for key, values in wanted.items():
         assert found[key].shape == values.shape
@@ -66,8 +68,8 @@ def test_our_models(name: str, tmp_path: Path) -> None:
         assert_close(tfsmith.run(path, feeds, engine=engine), wanted)
     tensors = {model.inputs[key]: value for key, value in feeds.items()}
     for other in (prefix, frozen):
-        known, _ = tfsmith.api.interface(tfsmith.load(other), list(model.outputs.values()))
-        needed = {name: value for name, value in tensors.items() if tfsmith.api.find_input(known, name)}
+        known = make_program(tfsmith.load(other), list(model.outputs.values())).inputs
+        needed = {name: value for name, value in tensors.items() if find_input(known, name)}
         found = tfsmith.run(other, needed, list(model.outputs.values()))
         assert_close(found, {model.outputs[key]: wanted[key] for key in wanted})
 
@@ -259,7 +261,7 @@ def test_tables_that_nothing_fills(tmp_path: Path) -> None:
     from tests.support import freeze_models
 
     made = make_tf1(tmp_path / "model", lambda tf: freeze_models.vocabulary(tf, tmp_path / "words.txt"))
-    tfsmith.save(tfsmith.freeze(tfsmith.load(made.prefix), made.outputs).model, tmp_path / "frozen.pb")
+    tfsmith.freeze(made.prefix, made.outputs).save(tmp_path / "frozen.pb")
     with pytest.raises(EngineError, match=r"Table not initialized.*a plain graph has lost what fills its tables"):
         tfsmith.run(tmp_path / "frozen.pb", made.feeds)
     for path, checkpoint in ((made.folder / "graph.pb", made.prefix), (made.saved_model, None)):
@@ -280,8 +282,8 @@ def test_tables_of_numbers(tmp_path: Path) -> None:
         return [tf.identity(v1.lookup.StaticHashTable(pairs, -1.0).lookup(key) * w, name="y")], {key: np.array([2, 7])}
 
     made = make_tf1(tmp_path / "model", build)
-    for path, fetches in ((made.saved_model, None), (made.prefix, ["y"])):
-        assert tfsmith.run(path, made.feeds, fetches, engine="openvino")["y"].tolist() == [40, -2]
+    for path, outputs in ((made.saved_model, ()), (made.prefix, ["y"])):
+        assert tfsmith.run(path, made.feeds, outputs, engine="openvino")["y"].tolist() == [40, -2]
 
 
 def test_an_op_library_that_is_none(module: Path, tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from tfsmith.api.feeding import as_fed, bind_feeds, find_input, make_input
-from tfsmith.api.running import not_a_number
+from tfsmith.engines.compare import non_finite
+from tfsmith.engines.feeds import as_fed, bind_feeds, find_input, make_input
 from tfsmith.engines.protocol import Lack, LackError, Port
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.dtype import dtype_named
@@ -156,7 +156,7 @@ def test_answers_that_are_no_numbers() -> None:
         "bad": np.array([1, np.nan, np.inf, -np.inf], np.float32),
         "small": np.array([np.nan], ml_dtypes.bfloat16),
     }
-    assert not_a_number(answers) == [
+    assert non_finite(answers) == [
         "output 'bad': 1 of 4 values are NaN, and 2 are infinite",
         "output 'small': 1 of 1 values are NaN, and 0 are infinite",
     ]

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import tfsmith
-from tfsmith.api.running import engine_lacks
 from tfsmith.engines import tensorflow, tensorflow_child
 from tfsmith.engines.frames import read_frame, write_frame
 from tfsmith.engines.protocol import Lack, LackError, Options, Program
@@ -19,6 +18,7 @@ from tfsmith.errors import EngineError
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.testing.models import linear_regression
+from tfsmith.verbs.run import engine_lacks
 
 pytestmark = pytest.mark.slow
 
@@ -162,7 +162,7 @@ class Fake:
 
 def test_auto_takes_the_first_that_can(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     engines = {"openvino": Fake("openvino", Lack("Case", ("n",), "none")), "tensorflow": Fake("tensorflow")}
-    monkeypatch.setattr("tfsmith.api.running.engine_named", engines.__getitem__)
+    monkeypatch.setattr("tfsmith.engines.runner.engine_named", engines.__getitem__)
     with tfsmith.compile(model) as runner:
         assert (runner.engine, runner.version) == ("tensorflow", "1")
         assert runner.refusals == ("openvino lacks what this model needs: Case (n): none",)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.support.helpers import UNKNOWN, const_node, field, graph_def, node_def, write_files
 
-from tfsmith import api
+import tfsmith
 from tfsmith.errors import CorruptFileError, OutputError, TfsmithError, UnreadableFileError, UsageError, WrongFileError
 from tfsmith.formats.recipe.protobuf import read_node, read_pattern, read_recipe, write_pattern, write_recipe
 from tfsmith.ir.node import Node
@@ -197,33 +197,33 @@ def test_large_constants_stay_in_the_file(tmp_path: Path) -> None:
 
 def test_an_input_is_never_replaced(tmp_path: Path) -> None:
     write_files(tmp_path, {"p.pb": PATTERN, "n.pb": TARGET, "g.pb": GRAPH})
-    recipe = api.make_recipe(tmp_path / "p.pb", tmp_path / "n.pb")
+    recipe = tfsmith.make_recipe(tmp_path / "p.pb", tmp_path / "n.pb")
     for name in ("p.pb", "n.pb"):
         with pytest.raises(OutputError, match="the output is also the input"):
-            api.save_recipe(recipe, tmp_path / name)
-    model = api.load(tmp_path / "g.pb")
+            tfsmith.save_recipe(recipe, tmp_path / name)
+    model = tfsmith.load(tmp_path / "g.pb")
     with pytest.raises(OutputError, match="the output is also the input"):
-        api.save_pattern(api.extract(model, ["y"], ["x"]), tmp_path / "g.pb")
+        tfsmith.save_pattern(tfsmith.extract(model, ["y"], ["x"]), tmp_path / "g.pb")
     assert (tmp_path / "g.pb").read_bytes() == GRAPH
     (tmp_path / "old.pb").write_bytes(b"old")
-    api.save_pattern(api.extract(model, ["y"], ["x"]), tmp_path / "old.pb")
+    tfsmith.save_pattern(tfsmith.extract(model, ["y"], ["x"]), tmp_path / "old.pb")
     assert shape(read_pattern(tmp_path / "old.pb")) == ([("y", "Relu", ("x",))], 1, ("x",))
 
 
 def test_load_recipe_takes_any_form(tmp_path: Path) -> None:
     write_files(tmp_path, {"r.pb": RECIPE})
-    recipe = api.load_recipe(tmp_path / "r.pb")
+    recipe = tfsmith.load_recipe(tmp_path / "r.pb")
     assert recipe.name == "r"
-    api.save_recipe(recipe, tmp_path / "r.toml")
-    again = api.load_recipe(tmp_path / "r.toml")
+    tfsmith.save_recipe(recipe, tmp_path / "r.toml")
+    again = tfsmith.load_recipe(tmp_path / "r.toml")
     assert again.variants[0] == recipe.variants[0]
     (tmp_path / "hidden").write_bytes((tmp_path / "r.toml").read_bytes())
-    assert api.load_recipe(tmp_path / "hidden").variants == again.variants
+    assert tfsmith.load_recipe(tmp_path / "hidden").variants == again.variants
     with pytest.raises(UsageError, match="only a recipe that was made of a pattern and a node"):
-        api.save_recipe(again, tmp_path / "again.pb")
+        tfsmith.save_recipe(again, tmp_path / "again.pb")
     with pytest.raises(UsageError, match="there is no recipe 'gelluu'"):
-        api.load_recipe("gelluu")
+        tfsmith.load_recipe("gelluu")
     with pytest.raises(UnreadableFileError):
-        api.load_recipe(str(tmp_path / "gone.pb"))
+        tfsmith.load_recipe(str(tmp_path / "gone.pb"))
     with pytest.raises(WrongFileError, match="recipe make PATTERN NODE RECIPE"):
-        api.load_recipe(write_files(tmp_path, {"p": PATTERN}) / "p")
+        tfsmith.load_recipe(write_files(tmp_path, {"p": PATTERN}) / "p")

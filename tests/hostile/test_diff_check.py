@@ -14,9 +14,9 @@ from tests.support import attack, planted
 from tests.support.attack import call, cli, const, function, if_node, refused, tensor
 from tests.support.helpers import attr_value, const_node, field, graph_def, node_def
 from tests.support.mutate import confuse
+from tfsmith.cli.diff_text import sections, summary
 
 import tfsmith
-from tfsmith.cli.diff_text import sections, summary
 from tfsmith.errors import TfsmithError
 from tfsmith.passes.check_target import target_names
 from tfsmith.wire.messages import parse

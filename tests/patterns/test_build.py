@@ -13,7 +13,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
-from tfsmith.patterns.build import Built, Source, build, common_scope, match_nodes, target_name
+from tfsmith.patterns.build import Built, InputRef, build, common_scope, target_name
 from tfsmith.patterns.tensor_facts import Knowledge
 
 NODES = [
@@ -53,30 +53,30 @@ def test_scopes_and_names() -> None:
 
 def test_inputs_are_query_inputs_targets_and_wanted_nodes() -> None:
     found = made(TargetNode("sq", "Square", ("x",)), TargetNode("out", "AddN", ("sq", "mul", "x:0", "^mul")))
-    square, total = found.drafts
-    assert square.inputs == (Source(Endpoint("x", 0), "given"),)
+    square, total = found.new_nodes
+    assert square.inputs == (InputRef(Endpoint("x", 0), "given"),)
     assert total.inputs == (
-        Source(Endpoint("sq", 0), "new"),
-        Source(Endpoint("net/a/mul", 0), "found"),
-        Source(Endpoint("x", 0), "given"),
+        InputRef(Endpoint("sq", 0), "new"),
+        InputRef(Endpoint("net/a/mul", 0), "found"),
+        InputRef(Endpoint("x", 0), "given"),
     )
-    assert total.waits_for == (Source(Endpoint("net/a/mul", 0), "found"),)
+    assert total.waits_for == (InputRef(Endpoint("net/a/mul", 0), "found"),)
     assert found.kept == {"net/a/mul"}
-    assert found.outputs == {Endpoint("net/b/matmul", 0): Source(Endpoint("out", 0), "new")}
+    assert found.outputs == {Endpoint("net/b/matmul", 0): InputRef(Endpoint("out", 0), "new")}
     assert (square.name, square.device) == ("net/sq", "/gpu:0")
     assert total.attrs == {"N": Attr("int", 3), "T": Attr("type", FLOAT)}
 
 
 def test_targets_may_stand_in_any_order_but_in_no_circle() -> None:
     found = made(TargetNode("out", "Neg", ("sq",)), TargetNode("sq", "Square", ("x",)), outputs={"mm": "out"})
-    assert [draft.key for draft in found.drafts] == ["sq", "out"]
+    assert [new.key for new in found.new_nodes] == ["sq", "out"]
     with pytest.raises(UsageError, match="in a circle"):
         made(TargetNode("a", "Neg", ("b",)), TargetNode("b", "Neg", ("a",)))
 
 
 def test_a_target_may_have_the_name_of_a_wanted_node_and_take_it() -> None:
-    (draft,) = made(TargetNode("mul", "Neg", ("mul",)), outputs={"mm": "mul"}).drafts
-    assert draft.inputs == (Source(Endpoint("net/a/mul", 0), "found"),)
+    (new,) = made(TargetNode("mul", "Neg", ("mul",)), outputs={"mm": "mul"}).new_nodes
+    assert new.inputs == (InputRef(Endpoint("net/a/mul", 0), "found"),)
 
 
 def test_each_goes_through_the_units() -> None:
@@ -91,25 +91,25 @@ def test_each_goes_through_the_units() -> None:
     nodes = [placeholder("x"), placeholder("raw"), const("w0", 1.0), const("w1", 1.0), node("mask", "Neg", "raw")]
     nodes += [node("mul0", "Mul", "x", "w0"), node("mul1", "Mul", "mul0", "w1")]
     match = Match(None, recipe.variants[0], units, before)
-    assert match_nodes(match) == ("mul0", "mul1", "mask")
-    (draft,) = built(recipe, match, nodes).drafts
-    assert [str(source.endpoint) for source in draft.inputs] == ["x:0", "w0:0", "mul0:0", "w1:0", "mul1:0", "raw:0"]
-    assert [source.kind for source in draft.inputs] == ["given", "given", "found", "given", "found", "given"]
-    assert draft.attrs["N"] == Attr("int", 4)
+    assert match.nodes == ("mul0", "mul1", "mask")
+    (new,) = built(recipe, match, nodes).new_nodes
+    assert [str(source.endpoint) for source in new.inputs] == ["x:0", "w0:0", "mul0:0", "w1:0", "mul1:0", "raw:0"]
+    assert [source.kind for source in new.inputs] == ["given", "given", "found", "given", "found", "given"]
+    assert new.attrs["N"] == Attr("int", 4)
     carried = recipe_of(wanted, ["h", "w"], {"mul": "all"}, TargetNode("all", "MyOp", ("each(h)",)))
-    (draft,) = built(carried, Match(None, carried.variants[0], units, before), nodes).drafts
-    assert [source.kind for source in draft.inputs] == ["given", "found"]
+    (new,) = built(carried, Match(None, carried.variants[0], units, before), nodes).new_nodes
+    assert [source.kind for source in new.inputs] == ["given", "found"]
 
 
 def test_attributes_are_of_the_kind_that_the_op_says() -> None:
     attrs: dict[str, Any] = {"strides": Expression("[1, dim(k, 0) / 2]"), "T": Expression("'float32'")}
     attrs |= {"padding": Expression("'SAME'"), "mine": Expression("2 * 3.0")}
-    (draft,) = made(TargetNode("conv", "Conv2D", ("x", "k"), attrs)).drafts
-    assert draft.attrs["strides"] == Attr("list(int)", (1, 2))
-    assert draft.attrs["T"] == Attr("type", FLOAT)
-    assert draft.attrs["padding"] == Attr("string", b"SAME")
-    assert draft.attrs["mine"] == Attr("float", 6.0)
-    (unknown,) = made(TargetNode("my", "MyOp", ("x",), {"T": Expression("attr(mm, transpose_a)")})).drafts
+    (new,) = made(TargetNode("conv", "Conv2D", ("x", "k"), attrs)).new_nodes
+    assert new.attrs["strides"] == Attr("list(int)", (1, 2))
+    assert new.attrs["T"] == Attr("type", FLOAT)
+    assert new.attrs["padding"] == Attr("string", b"SAME")
+    assert new.attrs["mine"] == Attr("float", 6.0)
+    (unknown,) = made(TargetNode("my", "MyOp", ("x",), {"T": Expression("attr(mm, transpose_a)")})).new_nodes
     assert unknown.attrs["T"] == Attr("bool", False)
     assert not unknown.is_known
 
@@ -142,8 +142,8 @@ def test_a_removed_match_hands_its_input_on() -> None:
     recipe = recipe_of(wanted, ["x", "k"], {"mm": "x"})
     match = match_of(recipe, {"mul": "net/a/mul", "mm": "net/b/matmul"}, {"x": "x:0", "k": "net/k:0"})
     found = built(recipe, match, NODES)
-    assert found.drafts == ()
-    assert found.outputs == {Endpoint("net/b/matmul", 0): Source(Endpoint("x", 0), "given")}
+    assert found.new_nodes == ()
+    assert found.outputs == {Endpoint("net/b/matmul", 0): InputRef(Endpoint("x", 0), "given")}
 
 
 def test_constants_are_folded_and_what_only_served_that_is_left_out() -> None:
@@ -155,15 +155,15 @@ def test_constants_are_folded_and_what_only_served_that_is_left_out() -> None:
         TargetNode("out", "MatMul", ("x", "flat"), {"transpose_b": Attr("bool", True)}),
     )
     found = made(*targets)
-    assert [(draft.key, draft.op) for draft in found.drafts] == [("flat", "Const"), ("out", "MatMul")]
-    assert found.drafts[0].attrs["value"].value.shape == Shape((3, 4))
+    assert [(new.key, new.op) for new in found.new_nodes] == [("flat", "Const"), ("out", "MatMul")]
+    assert found.new_nodes[0].attrs["value"].value.shape == Shape((3, 4))
     variable = Node("net/k", "VariableV2", (), {"dtype": FLOAT, "shape": Shape((4, 3))})
     live = made(*targets, nodes=[variable if node.name == "net/k" else node for node in NODES])
-    assert [draft.op for draft in live.drafts] == ["Const", "Transpose", "Identity", "MatMul"]
-    assert "Tperm" not in live.drafts[1].attrs  # int32 is what it means to leave it out
+    assert [new.op for new in live.new_nodes] == ["Const", "Transpose", "Identity", "MatMul"]
+    assert "Tperm" not in live.new_nodes[1].attrs  # int32 is what it means to leave it out
 
 
 def test_a_type_that_is_not_the_default_is_told_by_the_input() -> None:
     perm: dict[str, Any] = {"dtype": Expression("'int64'"), "value": Expression("[1, 0]")}
     found = made(TargetNode("perm", "Const", (), perm), TargetNode("out", "Transpose", ("x", "perm")))
-    assert found.drafts[1].attrs["Tperm"] == Attr("type", dtype_named("int64"))
+    assert found.new_nodes[1].attrs["Tperm"] == Attr("type", dtype_named("int64"))

@@ -112,10 +112,10 @@ def test_outputs_of_unknown_ops_in_functions() -> None:
         ({}, {"T"}),
         ({"attrs": "declared"}, {"T"}),
         ({"attrs": "none"}, set()),
-        ({"attrs": "none", "also": ["_output_shapes"]}, {"_output_shapes"}),
-        ({"also": ["_output_shapes", "gone"]}, {"T", "_output_shapes"}),
-        ({"ignore": ["T"]}, set()),
-        ({"also": ["extra"]}, {"T", "extra"}),
+        ({"attrs": "none", "match_attrs": ["_output_shapes"]}, {"_output_shapes"}),
+        ({"match_attrs": ["_output_shapes", "gone"]}, {"T", "_output_shapes"}),
+        ({"ignore_attrs": ["T"]}, set()),
+        ({"match_attrs": ["extra"]}, {"T", "extra"}),
     ],
 )
 def test_which_attributes_must_be_equal(options: dict[str, Any], names: set[str]) -> None:

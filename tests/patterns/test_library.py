@@ -12,7 +12,6 @@ from tests.support.replace_models import axes, match_of, model_of, node, placeho
 from tools.make_recipes import texts
 
 import tfsmith
-from tfsmith import api
 from tfsmith.errors import UnsupportedError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
@@ -24,15 +23,15 @@ from tfsmith.ir.recipe import Recipe, Repeat, TargetNode
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.patterns.build import MatchFacts
 from tfsmith.patterns.expressions import evaluate
-from tfsmith.patterns.library import builtin_recipe, builtin_recipes
 from tfsmith.patterns.matcher import Matcher
 from tfsmith.patterns.query import flat_values
-from tfsmith.patterns.replace import Replaced
 from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import TestModel, bert_classifier
 from tfsmith.testing.variables import Kind
 from tfsmith.testing.write import frozen_graph, write_frozen
+from tfsmith.verbs.recipe import builtin_recipe, builtin_recipes
+from tfsmith.verbs.replace import Replaced
 
 pytestmark = pytest.mark.slow
 
@@ -48,7 +47,7 @@ WEIGHTS = (
 
 @cache
 def recipe(name: str) -> Recipe:
-    return api.load_recipe(name)
+    return tfsmith.load_recipe(name)
 
 
 def test_the_list_is_complete_and_each_recipe_makes_sense() -> None:
@@ -101,7 +100,7 @@ def weights(layers: int) -> list[str]:
 def test_bert_of_tensorflow_1(form: str, variables: Kind, batch: int | None) -> None:
     test = bert_classifier(variables=variables, batch=batch)
     model = frozen(test) if form == "frozen" else test.saved_model(output_shapes=False)
-    replaced = api.replace(model, recipe("bert-encoder"))
+    replaced = tfsmith.replace(model, recipe("bert-encoder"))
     graph = replaced.model.graph
     node = fused(replaced)
     assert node.name == "bert/encoder/fused_bert"
@@ -129,7 +128,7 @@ def test_bert_of_tensorflow_1(form: str, variables: Kind, batch: int | None) -> 
 def test_bert_of_any_depth(layers: int, heads: int) -> None:
     test = bert_classifier(BertConfig(30, 4 * heads, layers, heads, 8 * heads), length=8)
     model = frozen(test)
-    replaced = api.replace(model, recipe("bert-encoder"))
+    replaced = tfsmith.replace(model, recipe("bert-encoder"))
     node = fused(replaced)
     assert len(node.inputs) == 2 + 16 * layers
     assert node.get("NumWeights") == 16 * layers
@@ -142,7 +141,7 @@ def test_bert_of_any_depth(layers: int, heads: int) -> None:
 
 def test_untouched_nodes_stay_the_same_objects() -> None:
     model = frozen(bert_classifier())
-    replaced = api.replace(model, recipe("bert-encoder"))
+    replaced = tfsmith.replace(model, recipe("bert-encoder"))
     for one in replaced.model.graph:
         if one.op != "Bert" and one.name != "bert/encoder/Reshape_3":
             assert one is model.graph[one.name]
@@ -181,7 +180,7 @@ def test_one_thing_off_is_no_match(name: str, change: dict[str, Any]) -> None:
         model = model.replace_graph(model.graph.map_nodes({name: new}))
     else:
         model = edited(model, name, **change)
-    replaced = api.replace(model, recipe("bert-encoder"))
+    replaced = tfsmith.replace(model, recipe("bert-encoder"))
     assert not replaced.matches
     assert replaced.model is model
     assert replaced.nearest_miss is not None
@@ -194,19 +193,21 @@ def swapped(model: Model, name: str) -> Model:
 
 def test_a_swapped_edge_is_no_match_unless_the_op_commutes() -> None:
     model = frozen(bert_classifier(BertConfig(30, 16, 1, 2, 32)))
-    assert not api.replace(swapped(model, f"{LAYER}/output/LayerNorm/batchnorm/sub"), recipe("bert-encoder")).matches
-    assert not api.replace(swapped(model, f"{LAYER}/attention/self/sub"), recipe("bert-encoder")).matches
+    assert not tfsmith.replace(
+        swapped(model, f"{LAYER}/output/LayerNorm/batchnorm/sub"), recipe("bert-encoder")
+    ).matches
+    assert not tfsmith.replace(swapped(model, f"{LAYER}/attention/self/sub"), recipe("bert-encoder")).matches
     for name in ("output/LayerNorm/batchnorm/add_1", "intermediate/dense/mul_1", "attention/self/add", "output/add"):
-        assert api.replace(swapped(model, f"{LAYER}/{name}"), recipe("bert-encoder")).matches, name
+        assert tfsmith.replace(swapped(model, f"{LAYER}/{name}"), recipe("bert-encoder")).matches, name
 
 
 @pytest.mark.parametrize("name", ["attention/self/query", "attention/output/dense", "output/dense"])
 def test_a_product_with_a_turned_kernel_is_no_match(name: str) -> None:
     model = frozen(bert_classifier(BertConfig(30, 16, 1, 2, 16)))
-    assert api.replace(model, recipe("bert-encoder")).matches
+    assert tfsmith.replace(model, recipe("bert-encoder")).matches
     for attr in ("transpose_a", "transpose_b"):
         other = edited(model, f"{LAYER}/{name}/MatMul", attrs={attr: True})
-        replaced = api.replace(other, recipe("bert-encoder"))
+        replaced = tfsmith.replace(other, recipe("bert-encoder"))
         assert not replaced.matches
         assert replaced.nearest_miss is not None
         assert f"attribute {attr} must be False, and it is True" in replaced.nearest_miss.reason
@@ -219,7 +220,7 @@ def test_query_and_key_from_different_layers_are_no_match() -> None:
         "bert/encoder/layer_1/attention/self/key/MatMul",
         inputs=("bert/encoder/Reshape_1", model.graph["bert/encoder/layer_1/attention/self/key/MatMul"].inputs[1]),
     )
-    replaced = api.replace(wrong, recipe("bert-encoder"))
+    replaced = tfsmith.replace(wrong, recipe("bert-encoder"))
     assert all(len(match.units) == 1 for match in replaced.matches)
 
 
@@ -228,7 +229,7 @@ def test_an_output_index_off_is_no_match() -> None:
     name = f"{LAYER}/attention/self/Softmax"
     user = f"{LAYER}/attention/self/MatMul_1"
     other = edited(model, user, inputs=(f"{name}:1", model.graph[user].inputs[1]))
-    assert not api.replace(other, recipe("bert-encoder")).matches
+    assert not tfsmith.replace(other, recipe("bert-encoder")).matches
 
 
 def test_an_inner_value_that_others_use_is_not_lost() -> None:
@@ -237,11 +238,11 @@ def test_an_inner_value_that_others_use_is_not_lost() -> None:
     inner = "bert/encoder/layer_1/attention/self/Softmax"
     looking = Node("shares", "Identity", (inner,), {"T": FLOAT})
     model = model.replace_graph(model.graph.replace(nodes=(*model.graph.nodes, looking)))
-    replaced = api.replace(model, recipe("bert-encoder"))
+    replaced = tfsmith.replace(model, recipe("bert-encoder"))
     assert not replaced.matches
     assert "Softmax" in (replaced.reason or "")
     assert any("shares" in user for user in replaced.skipped[0].users)
-    kept = api.replace(model, recipe("bert-encoder"), keep_shared=True)
+    kept = tfsmith.replace(model, recipe("bert-encoder"), keep_shared=True)
     assert kept.model.graph["shares"].inputs == (inner,)
     assert len(fused(kept).inputs) == 34
 
@@ -249,7 +250,7 @@ def test_an_inner_value_that_others_use_is_not_lost() -> None:
 def test_a_broken_layer_in_the_middle_leaves_a_sound_graph() -> None:
     model = frozen(bert_classifier(BertConfig(30, 16, 3, 2, 32)))
     model = edited(model, "bert/encoder/layer_1/output/LayerNorm/batchnorm/add/y", **constant(1e-3))
-    replaced = api.replace(model, recipe("bert-encoder"))
+    replaced = tfsmith.replace(model, recipe("bert-encoder"))
     assert replaced.matches or replaced.skipped
     graph = replaced.model.graph
     graph.topological_order()
@@ -268,11 +269,13 @@ def test_erf_is_told_from_tanh() -> None:
     erf = Node(f"{scope}/Tanh", "Erf", (ratio.name,), {"T": FLOAT})
     nodes = [erf if node.name == erf.name else node for node in model.graph]
     model = model.replace_graph(model.graph.replace(nodes=(two, root, ratio, *nodes)))
-    assert fused(api.replace(model, recipe("bert-encoder"), outputs=["loss/output"])).get("HiddenAct") == b"gelu_erf"
+    assert (
+        fused(tfsmith.replace(model, recipe("bert-encoder"), outputs=["loss/output"])).get("HiddenAct") == b"gelu_erf"
+    )
 
 
 def test_saved_with_the_custom_op_and_read_again(tmp_path: Path) -> None:
-    replaced = api.replace(frozen(bert_classifier()), recipe("bert-encoder"))
+    replaced = tfsmith.replace(frozen(bert_classifier()), recipe("bert-encoder"))
     tfsmith.save(replaced.model, tmp_path / "bert.pb")
     again = tfsmith.load(tmp_path / "bert.pb")
     assert again.graph.custom_ops() == ("Bert",)
@@ -329,12 +332,12 @@ def shaped_recipe() -> Recipe:
 
 
 def test_what_only_serves_the_match_goes_with_it() -> None:
-    done = api.replace(layers_that_ask_for_their_shape(outside=False), shaped_recipe())
+    done = tfsmith.replace(layers_that_ask_for_their_shape(outside=False), shaped_recipe())
     assert [(one.name, one.inputs) for one in done.model.graph][1:] == [("fused", ("x",)), ("z", ("fused",))]
 
 
 def test_what_also_serves_others_is_refused() -> None:
-    done = api.replace(layers_that_ask_for_their_shape(outside=True), shaped_recipe())
+    done = tfsmith.replace(layers_that_ask_for_their_shape(outside=True), shaped_recipe())
     assert not done.matches
     assert "shape_1 (Shape)" in (done.reason or "")
 

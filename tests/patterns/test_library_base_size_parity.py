@@ -12,7 +12,6 @@ import pytest
 from tests.support.recipe_models import encode
 
 import tfsmith
-from tfsmith import api
 from tfsmith.testing.models import BertConfig, TestModel, bert_classifier
 from tfsmith.testing.write import write_frozen, write_saved_model
 
@@ -59,14 +58,14 @@ def test_answers(variables: Any, frozen: bool, folder: Path) -> None:
     (write_frozen if frozen else write_saved_model)(test, old)
     before = model = tfsmith.load(old)
     for recipe in RUNNABLE:
-        done = api.replace(model, recipe)
+        done = tfsmith.replace(model, recipe)
         assert done.matches, (recipe, done.reason, done.nearest_miss)
         model = done.model
     counts = model.graph.op_counts()
     assert (counts["_MklLayerNorm"], counts["_FusedMatMul"], counts["_MklFusedBatchMatMulV2"]) == (25, 12, 12)
-    api.save_replaced(before, model, new, link=True)
+    tfsmith.save_replaced(before, model, new, link=True)
     given, output = feeds(test, model.graph), f"{test.output_nodes[0]}:0"
-    bert = api.replace(before, "bert-encoder")
+    bert = tfsmith.replace(before, "bert-encoder")
     (match,) = bert.matches
     node = next(node for node in bert.model.graph if node.op == "Bert")
     taken = [text if ":" in text else f"{text}:0" for text in node.inputs]

@@ -33,7 +33,6 @@ from tests.support.recipe_models import (
 )
 
 import tfsmith
-from tfsmith import api
 from tfsmith.ir.function import Function
 from tfsmith.ir.node import Node
 from tfsmith.testing.bert_config import BertConfig
@@ -84,7 +83,7 @@ def variable(model: tfsmith.Model, function: Function, text: str) -> str:
 def test_in_functions(saved: tuple[Path, list[str], bytes]) -> None:
     folder, names, activation = saved
     model = tfsmith.load(folder)
-    replaced = api.replace(model, "bert-encoder")
+    replaced = tfsmith.replace(model, "bert-encoder")
     assert len(replaced.matches) == 1, (replaced.reason, replaced.nearest_miss)
     assert replaced.matches[0].body is not None
     function = replaced.model.graph.library[replaced.matches[0].body]
@@ -132,7 +131,7 @@ def tensor(text: str) -> str:
 
 def check(path: Path, feeds: dict[str, Any]) -> Node:
     """Whether numpy makes of the node's inputs what the nodes that it replaces give."""
-    replaced = api.replace(tfsmith.load(path), "bert-encoder")
+    replaced = tfsmith.replace(tfsmith.load(path), "bert-encoder")
     assert len(replaced.matches) == 1, (replaced.reason, replaced.nearest_miss)
     node = next(node for node in replaced.model.graph if node.op == "Bert")
     match = replaced.matches[0]
@@ -167,7 +166,7 @@ def test_the_model_of_the_benchmarks(tmp_path: Path) -> None:
     from benchmarks.tf2_model import save_model
 
     save_model(tmp_path / "model", quick=True)
-    replaced = api.replace(tfsmith.load(tmp_path / "model"), "bert-encoder")
+    replaced = tfsmith.replace(tfsmith.load(tmp_path / "model"), "bert-encoder")
     assert [len(match.units) for match in replaced.matches] == [4]
     function = replaced.model.graph.library[replaced.matches[0].body or ""]
     node = next(node for node in function if node.op == "Bert")
@@ -178,7 +177,7 @@ def test_the_model_of_the_benchmarks(tmp_path: Path) -> None:
 def test_rows_in_another_order_or_shape_stay(tmp_path: Path) -> None:
     save_functions(tmp_path / "model", rows, exact_gelu)
     model = tfsmith.freeze(tfsmith.load(tmp_path / "model")).model
-    (match,) = api.replace(model, "bert-encoder").matches
+    (match,) = tfsmith.replace(model, "bert-encoder").matches
     unit = match.units[0].nodes
     order = model.graph[unit["key_order"]]
     first, second, along = order.inputs
@@ -189,6 +188,6 @@ def test_rows_in_another_order_or_shape_stay(tmp_path: Path) -> None:
     }
     for name, node in wrong.items():
         changed = model.replace_graph(model.graph.map_nodes({node.name: node}))
-        found = api.replace(changed, "bert-encoder")
+        found = tfsmith.replace(changed, "bert-encoder")
         assert [len(one.units) for one in found.matches] in ([], [1]), name  # the other layer is still one
         assert all(node.name not in one.units[0].nodes.values() for one in found.matches)

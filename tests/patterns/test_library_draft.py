@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 import tfsmith
-from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.formats.recipe.toml import parse_recipe_toml, recipe_toml
@@ -44,14 +43,14 @@ def bert(layers: int, variables: Kind = "ref") -> TestModel:
 @pytest.mark.parametrize("layers", [2, 3, 7])
 def test_an_encoder_of_tensorflow_1(layers: int) -> None:
     model = frozen(bert(layers))
-    drafted = api.draft_recipe(model, op="MyEncoder")
-    assert (drafted.units, drafted.body) == (layers, None)
-    weights = [one for one in drafted.inputs if one.kind == "weight"]
+    drafted = tfsmith.draft_recipe(model, op="MyEncoder")
+    assert (drafted.block.units, drafted.block.body) == (layers, None)
+    weights = [one for one in drafted.block.inputs if one.kind == "weight"]
     assert [one.name for one in weights] == WEIGHTS
     assert [one.rule for one in weights] == [f"bert/encoder/layer_{{i}}/{name}" for name in WEIGHTS]
     assert weights[0].shape.dims == (16, 16)
-    assert [one.kind for one in drafted.inputs if one.kind != "weight"] == ["carry", "shared", "shared"]
-    replaced = api.replace(model, drafted.recipe)
+    assert [one.kind for one in drafted.block.inputs if one.kind != "weight"] == ["carry", "shared", "shared"]
+    replaced = tfsmith.replace(model, drafted.recipe)
     assert [len(match.units) for match in replaced.matches] == [layers]
     node = next(node for node in replaced.model.graph if node.op == "MyEncoder")
     assert node.inputs[0] == "bert/encoder/Reshape_1"
@@ -62,33 +61,33 @@ def test_an_encoder_of_tensorflow_1(layers: int) -> None:
 
 @pytest.mark.parametrize("variables", ["ref", "resource"])
 def test_with_variables(variables: Kind) -> None:
-    drafted = api.draft_recipe(bert(2, variables=variables).saved_model(output_shapes=False))
-    assert drafted.units == 2
-    assert [one.name for one in drafted.inputs if one.kind == "weight"] == WEIGHTS
+    drafted = tfsmith.draft_recipe(bert(2, variables=variables).saved_model(output_shapes=False))
+    assert drafted.block.units == 2
+    assert [one.name for one in drafted.block.inputs if one.kind == "weight"] == WEIGHTS
 
 
 def test_the_text_is_the_recipe_and_fits_other_depths() -> None:
-    drafted = api.draft_recipe(frozen(bert(2)), name="mine")
-    text = api.draft_text(drafted)
+    drafted = tfsmith.draft_recipe(frozen(bert(2)), name="mine")
+    text = drafted.toml
     assert "#   weight  attention/self/query/kernel" in text
     assert "bert/encoder/layer_{i}/attention/self/query/kernel" in text
     recipe = parse_recipe_toml(text)
     assert recipe_toml(recipe) == text[text.index("[recipe]") :]
-    deeper = api.replace(frozen(bert(5)), recipe)
+    deeper = tfsmith.replace(frozen(bert(5)), recipe)
     assert [len(match.units) for match in deeper.matches] == [5]
 
 
 def test_names_are_rules() -> None:
-    drafted = api.draft_recipe(frozen(bert(3)))
+    drafted = tfsmith.draft_recipe(frozen(bert(3)))
     rules = drafted.recipe.variants[0].query.names
     assert {name: rule.text for name, rule in rules.items()} == {name: f"layer_{{i}}/{name}" for name in WEIGHTS}
-    text = api.draft_text(drafted)
+    text = drafted.toml
     assert '"attention/self/query/kernel" = "layer_{i}/attention/self/query/kernel"' in text
     for variables in ("ref", "resource"):
-        saved = api.replace(bert(4, variables).saved_model(output_shapes=False), parse_recipe_toml(text))
+        saved = tfsmith.replace(bert(4, variables).saved_model(output_shapes=False), parse_recipe_toml(text))
         assert [unit.number for match in saved.matches for unit in match.units] == [0, 1, 2, 3]
     other = text.replace('"layer_{i}/attention/self/key/bias"', '"layer_{i}/attention/self/query/bias"')
-    missed = api.replace(frozen(bert(3)), parse_recipe_toml(other))
+    missed = tfsmith.replace(frozen(bert(3)), parse_recipe_toml(other))
     assert not missed.matches
     assert missed.nearest_miss is not None
     assert "its name must fit 'layer_{i}/attention/self/query/bias'" in missed.nearest_miss.reason
@@ -115,47 +114,47 @@ def test_rules_over_all_blocks(names: dict[str, list[str]], rules: dict[str, str
 
 
 def test_another_block_is_no_match() -> None:
-    recipe = api.draft_recipe(frozen(bert(2))).recipe
+    recipe = tfsmith.draft_recipe(frozen(bert(2))).recipe
     test = bert(3)
     model = frozen(test)
     name = "bert/encoder/layer_1/intermediate/dense/Tanh"
     tanh = model.graph[name]
     other = tfsmith.Node(name, "Sigmoid", tanh.inputs, dict(tanh.attrs))
     changed = model.replace_graph(model.graph.map_nodes({name: other}))
-    assert max((len(match.units) for match in api.replace(changed, recipe).matches), default=0) <= 1
+    assert max((len(match.units) for match in tfsmith.replace(changed, recipe).matches), default=0) <= 1
 
 
 def test_scope_seeds_and_barriers() -> None:
     model = frozen(bert(3))
     output = "bert/encoder/layer_2/output/LayerNorm/batchnorm/add_1"
-    assert api.draft_recipe(model, scope="bert/encoder/*").units == 3
-    by_seed = api.draft_recipe(model, seeds=[output])
-    assert (by_seed.units, by_seed.nodes) == (3, 95)
-    middle = api.draft_recipe(model, scope="*/attention/output/LayerNorm/batchnorm/add_1")
-    assert middle.units == 2
+    assert tfsmith.draft_recipe(model, scope="bert/encoder/*").block.units == 3
+    by_seed = tfsmith.draft_recipe(model, seeds=[output])
+    assert (by_seed.block.units, by_seed.block.nodes) == (3, 95)
+    middle = tfsmith.draft_recipe(model, scope="*/attention/output/LayerNorm/batchnorm/add_1")
+    assert middle.block.units == 2
     hidden = [f"bert/encoder/layer_{number}/attention/self/mul_1" for number in range(3)]
-    barred = api.draft_recipe(model, seeds=[output], barriers=hidden)
-    assert [one.kind for one in barred.inputs].count("other") == 1
+    barred = tfsmith.draft_recipe(model, seeds=[output], barriers=hidden)
+    assert [one.kind for one in barred.block.inputs].count("other") == 1
     with pytest.raises(NotFoundInModelError, match="no block"):
-        api.draft_recipe(model, scope="loss/*")
+        tfsmith.draft_recipe(model, scope="loss/*")
     with pytest.raises(NotFoundInModelError, match="layer_2/output"):
-        api.draft_recipe(model, seeds=[output + "_"])
+        tfsmith.draft_recipe(model, seeds=[output + "_"])
 
 
 def test_nothing_repeats() -> None:
     with pytest.raises(NotFoundInModelError, match="no block"):
-        api.draft_recipe(linear_regression().model)
+        tfsmith.draft_recipe(linear_regression().model)
 
 
 def test_blocks_whose_weights_have_other_shapes_still_are_a_chain() -> None:
-    drafted = api.draft_recipe(frozen(conv_net()))
-    assert drafted.units == 2
-    assert any(one.name.endswith("kernel") for one in drafted.inputs)
+    drafted = tfsmith.draft_recipe(frozen(conv_net()))
+    assert drafted.block.units == 2
+    assert any(one.name.endswith("kernel") for one in drafted.block.inputs)
 
 
 def test_an_op_needs_a_name() -> None:
     with pytest.raises(UsageError, match="no name for an op"):
-        api.draft_recipe(frozen(bert(2)), op="my op")
+        tfsmith.draft_recipe(frozen(bert(2)), op="my op")
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tests.support.recipe_models import NAMES, google, google_tanh, save_functions, save_keras
 
 import tfsmith
-from tfsmith import api
 
 pytestmark = pytest.mark.tensorflow
 
@@ -18,13 +17,13 @@ pytestmark = pytest.mark.tensorflow
 def check(path: Path, units: int, weights: int) -> list[str]:
     """Drafts, applies the draft to the model that it came from; gives the names of the weights."""
     model = tfsmith.load(path)
-    drafted = api.draft_recipe(model, op="Fused")
-    found = [one.name for one in drafted.inputs if one.kind == "weight"]
-    assert (drafted.units, len(found)) == (units, weights)
-    replaced = api.replace(model, drafted.recipe)
+    drafted = tfsmith.draft_recipe(model, op="Fused")
+    found = [one.name for one in drafted.block.inputs if one.kind == "weight"]
+    assert (drafted.block.units, len(found)) == (units, weights)
+    replaced = tfsmith.replace(model, drafted.recipe)
     assert max(len(match.units) for match in replaced.matches) == units, replaced.reason
-    body = model.graph if drafted.body is None else replaced.model.graph.library[drafted.body]
-    body = replaced.model.graph if drafted.body is None else body
+    body = model.graph if drafted.block.body is None else replaced.model.graph.library[drafted.block.body]
+    body = replaced.model.graph if drafted.block.body is None else body
     node = next(node for node in body if node.op == "Fused")
     assert node.get("NumWeights") == units * weights
     return found

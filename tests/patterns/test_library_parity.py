@@ -23,12 +23,11 @@ from tests.support.recipe_models import (
 )
 
 import tfsmith
-from tfsmith import api
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Node
-from tfsmith.patterns.replace import Replaced
 from tfsmith.testing.models import bert_classifier, conv_net
 from tfsmith.testing.write import write_frozen, write_saved_model
+from tfsmith.verbs.replace import Replaced
 
 pytestmark = pytest.mark.tensorflow
 
@@ -72,7 +71,7 @@ def run(path: Path, feeds: Mapping[str, Any], output: str = "y") -> Any:
 
 
 def replaced(path: Path, recipe: str, matches: int = 1) -> Replaced:
-    done = api.replace(tfsmith.load(path), recipe, outputs=["y"])
+    done = tfsmith.replace(tfsmith.load(path), recipe, outputs=["y"])
     assert len(done.matches) == matches, (done.reason, done.nearest_miss, done.skipped)
     return done
 
@@ -105,7 +104,7 @@ def changed(path: Path, op: str, number: int = 0, **changes: Any) -> Path:
 
 def nothing(path: Path, recipe: str) -> Replaced:
     model = tfsmith.load(path)
-    done = api.replace(model, recipe, outputs=["y"])
+    done = tfsmith.replace(model, recipe, outputs=["y"])
     assert not done.matches
     assert done.model is model
     assert done.reason
@@ -389,7 +388,7 @@ def test_a_batch_norm_that_learns_or_is_looked_into_stays(tmp_path: Path) -> Non
 def test_fold_batch_norm_of_a_convolutional_net(tmp_path: Path) -> None:
     test = conv_net()
     path = write_frozen(test, tmp_path / "net.pb")
-    done = api.replace(tfsmith.load(path), "fold-batch-norm")
+    done = tfsmith.replace(tfsmith.load(path), "fold-batch-norm")
     assert len(done.matches) == 2
     assert not any("BatchNorm" in node.op for node in done.model.graph)
     tfsmith.save(done.model, tmp_path / "new.pb")
@@ -438,7 +437,7 @@ def busy(tf: Any, x: Any) -> Any:
 
 def test_remove_identity(tmp_path: Path) -> None:
     path = write(busy, [None, 7, 7, 6], tmp_path / "old.pb")
-    done = api.replace(tfsmith.load(path), "remove-identity", outputs=["y"])
+    done = tfsmith.replace(tfsmith.load(path), "remove-identity", outputs=["y"])
     left = [node.name for node in done.model.graph if node.op == "Identity"]
     assert [name for name in left if "assert" not in name] == ["waits", "y"]
     tfsmith.save(done.model, tmp_path / "new.pb")
@@ -448,7 +447,7 @@ def test_remove_identity(tmp_path: Path) -> None:
 def test_remove_no_ops(tmp_path: Path) -> None:
     path = write(busy, [None, 7, 7, 6], tmp_path / "old.pb")
     model, count = tfsmith.load(path), 0
-    while (done := api.replace(model, "remove-no-ops", outputs=["y"])).matches:
+    while (done := tfsmith.replace(model, "remove-no-ops", outputs=["y"])).matches:
         model, count = done.model, count + 1
     assert count <= 2
     checks = ("Assert", "All", "Less", "LogicalNot", "NoOp", "If", "Switch", "Merge", "Identity")
@@ -465,7 +464,7 @@ def test_what_does_something_stays(tmp_path: Path) -> None:
         return tf.transpose(tf.transpose(x, [0, 3, 1, 2]), [0, 3, 1, 2])
 
     path = write(build, [None, 7, 7, 6], tmp_path / "old.pb")
-    done = api.replace(tfsmith.load(path), "remove-no-ops", outputs=["y"])
+    done = tfsmith.replace(tfsmith.load(path), "remove-no-ops", outputs=["y"])
     assert not done.matches
 
 
@@ -477,7 +476,7 @@ FUSING = ["layer-norm", "gelu-tanh", "attention", "remove-no-ops"]
 
 def one_after_the_other(model: tfsmith.Model, recipes: Sequence[str]) -> tfsmith.Model:
     for recipe in recipes:
-        done = api.replace(model, recipe)
+        done = tfsmith.replace(model, recipe)
         assert done.matches, (recipe, done.reason, done.nearest_miss)
         model = done.model
     return model
@@ -548,7 +547,7 @@ def test_keras_layers_with_variables(tmp_path: Path) -> None:
     model.set_weights([np.abs(rng.normal(size=value.shape)) + 0.1 for value in model.get_weights()])
     model.export(str(tmp_path / "old"), verbose=False)
     opened = tfsmith.load(tmp_path / "old")
-    folded = api.replace(opened, "fold-batch-norm")
+    folded = tfsmith.replace(opened, "fold-batch-norm")
     assert len(folded.matches) == 2
     after = one_after_the_other(folded.model, ["layer-norm", "gelu-erf"])
     found = [node.op for function in after.graph.library.values() for node in function]

@@ -12,7 +12,6 @@ import pytest
 from tests.support.recipe_models import google_gelu, google_tanh, norm
 
 import tfsmith
-from tfsmith import api
 
 pytestmark = pytest.mark.tensorflow
 
@@ -84,13 +83,13 @@ each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.reci
 
 def test_every_recipe_is_here() -> None:
     others = {"bert-encoder"}  # stock TensorFlow has no op Bert
-    assert {case.recipe for case in CASES} | others == set(api.list_recipes())
+    assert {case.recipe for case in CASES} | others == set(tfsmith.list_recipes().recipes)
 
 
 def replace_once(folder: Path, case: Case) -> None:
     """Writes the model with what the recipe puts in, beside it."""
     model = tfsmith.load(folder / "old")
-    done = api.replace(model, case.recipe)
+    done = tfsmith.replace(model, case.recipe)
     assert done.matches, (done.reason, done.nearest_miss, done.skipped)
     before, after = (_ops(one) for one in (model, done.model))
     assert case.comes in after

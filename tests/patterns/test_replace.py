@@ -35,7 +35,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Recipe, Repeat, TargetNode
 from tfsmith.ir.shape import Shape
-from tfsmith.patterns.replace import Replaced, ReplaceOptions, replace
+from tfsmith.patterns.replace import Replacement, ReplaceOptions, replace
 
 
 def squares() -> list[Node]:
@@ -51,7 +51,7 @@ def squares() -> list[Node]:
     ]
 
 
-def checked(model: Model, recipe: Recipe, options: ReplaceOptions | None = None) -> Replaced:
+def checked(model: Model, recipe: Recipe, options: ReplaceOptions | None = None) -> Replacement:
     """Replaces, and holds the result against the rules of TensorFlow."""
     done = replace(model, recipe, options)
     check_graph(done.model.graph)

@@ -21,7 +21,7 @@ from tests.support.replace_models import (
 import tfsmith
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.recipe import Expression, NodeQuery, Recipe, TargetNode
-from tfsmith.patterns.replace import Replaced, ReplaceOptions, replace
+from tfsmith.patterns.replace import Replacement, ReplaceOptions, replace
 
 pytestmark = pytest.mark.tensorflow
 
@@ -389,7 +389,7 @@ def test_a_tf2_saved_model(tf2_model: tuple[Path, dict[str, Any]], recipe: Recip
 
 def test_tf2_identities(tf2_model: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     folder, answers = tf2_model
-    done: Replaced = replace(tfsmith.load(folder), no_identity())
+    done: Replacement = replace(tfsmith.load(folder), no_identity())
     assert done.matches
     tfsmith.save(done.model, tmp_path / "new")
     same(answers, run_tf2(tmp_path / "new"))

@@ -24,7 +24,6 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.graph import check_graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Recipe
-from tfsmith.patterns.build import match_nodes
 from tfsmith.patterns.replace import ReplaceOptions, replace
 
 _ONE = ("Identity", "Neg", "Relu", "Square", "Shape")
@@ -90,7 +89,7 @@ def test_the_answers_stay(
         check_graph(done.model.graph)
         for one, other in zip(before, run(done.model.graph, outputs), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-9)
-    replaced = {name for match in done.matches for name in match_nodes(match)}
+    replaced = {name for match in done.matches for name in match.nodes}
     users = {use.node.name for name in replaced for use in model.graph.uses[name]}
     for found in model.graph:
         if found.name not in replaced | users and found.name in done.model.graph:

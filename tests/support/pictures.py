@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from tfsmith import api
+import tfsmith
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Recipe
@@ -40,7 +40,7 @@ def small_bert() -> Model:
 def bert_recipe() -> Recipe:
     """The document's own example: the encoder, extracted from a model, and one node of 194 inputs."""
     scope = "bert/encoder"
-    pattern = api.extract(
+    pattern = tfsmith.extract(
         small_bert(),
         [f"{scope}/layer_11/output/LayerNorm/batchnorm/add_1"],
         [f"{scope}/{name}" for name in ("Reshape_1", "Reshape", "strided_slice", "strided_slice_2")],
@@ -48,9 +48,9 @@ def bert_recipe() -> Recipe:
     )
     attrs = {"HiddenSize": 48, "NumAttentionHeads": 4, "NumWeights": len(BERT_WEIGHTS), "HiddenAct": b"gelu_tanh"}
     target = Node("bert/fused", "Bert", (f"{scope}/Reshape_1", f"{scope}/Reshape", *BERT_WEIGHTS), attrs)
-    return api.make_recipe(pattern, target)
+    return tfsmith.make_recipe(pattern, target)
 
 
 if __name__ == "__main__":
     folder = Path(__file__).parents[2] / "docs" / "images"
-    api.draw_recipe(bert_recipe(), folder / "bert-recipe.svg", model=small_bert())
+    tfsmith.draw_recipe(bert_recipe(), folder / "bert-recipe.svg", model=small_bert())

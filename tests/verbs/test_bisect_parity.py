@@ -125,9 +125,9 @@ def program(*nodes: Node) -> Model:
     return linear_regression().model.replace_graph(Graph((x, *nodes)))
 
 
-def bisected(nodes: Callable[[float], tuple[Node, ...]], monkeypatch: pytest.MonkeyPatch) -> tfsmith.api.Verified:
+def bisected(nodes: Callable[[float], tuple[Node, ...]], monkeypatch: pytest.MonkeyPatch) -> tfsmith.Verified:
     """A against B, one node at a step."""
-    monkeypatch.setattr("tfsmith.api.bisecting._AT_ONCE", 1)
+    monkeypatch.setattr("tfsmith.engines.bisect._AT_ONCE", 1)
     a, b = program(*nodes(1.0)), program(*nodes(2.0))
     return tfsmith.verify(a, b, outputs={"out": "out"}, bisect=True, engine="openvino")
 

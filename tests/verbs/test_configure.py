@@ -9,7 +9,7 @@ import pytest
 from tests.support.helpers import UNKNOWN, attr_value, field, files_of, graph_def, node_def, payloads, write_files
 
 import tfsmith
-from tfsmith import api, records
+from tfsmith import records
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.attr import Attr
@@ -17,6 +17,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_saved_model
+from tfsmith.verbs.configure import save_in_place
 from tfsmith.wire.messages import new
 
 FLOAT = attr_value(type=1)
@@ -43,7 +44,7 @@ def model() -> Model:
 
 
 def test_by_op_in_graph_and_functions() -> None:
-    done = api.configure(model(), {"Size": "7"}, ops=["Bert"])
+    done = tfsmith.configure(model(), {"Size": "7"}, ops=["Bert"])
     assert [(one.body, one.node) for one in done.changed] == [(None, "a/z"), ("f", "inner")]
     assert done.model.graph["a/z"].get("Size") == 7
     assert done.model.graph.library["f"]["inner"].get("Size") == 7
@@ -51,7 +52,7 @@ def test_by_op_in_graph_and_functions() -> None:
 
 
 def test_nothing_else_changes(tmp_path: Path) -> None:
-    done = api.configure(model(), {"Size": "7"}, ops=["Bert"])
+    done = tfsmith.configure(model(), {"Size": "7"}, ops=["Bert"])
     tfsmith.save(done.model, tmp_path / "m.pb")
     saved = (tmp_path / "m.pb").read_bytes()
     assert payloads(saved, 1)[:2] == [X, MATMUL]
@@ -66,7 +67,7 @@ def test_nothing_else_changes(tmp_path: Path) -> None:
     [("a/*", (), ["a/y", "a/z"]), ("a/y", (), ["a/y"]), ("*", ("MatMul",), ["a/y"]), ("in*", (), ["inner"])],
 )
 def test_by_name(glob: str, ops: tuple[str, ...], found: list[str]) -> None:
-    done = api.configure(model(), {"_mark": "x"}, nodes=[glob], ops=ops)
+    done = tfsmith.configure(model(), {"_mark": "x"}, nodes=[glob], ops=ops)
     assert [one.node for one in done.changed] == found
 
 
@@ -89,7 +90,7 @@ def test_by_name(glob: str, ops: tuple[str, ...], found: list[str]) -> None:
     ],
 )
 def test_values_are_typed(settings: dict[str, Any], node: str, wanted: Attr) -> None:
-    done = api.configure(model(), settings, nodes=[node])
+    done = tfsmith.configure(model(), settings, nodes=[node])
     assert done.model.graph[node].attrs[next(iter(settings)).partition(":")[0]] == wanted
 
 
@@ -113,22 +114,22 @@ def test_values_are_typed(settings: dict[str, Any], node: str, wanted: Attr) -> 
 )
 def test_what_cannot_be(settings: dict[str, Any], ops: list[str], says: str) -> None:
     with pytest.raises(UsageError) as caught:
-        api.configure(model(), settings, ops=ops)
+        tfsmith.configure(model(), settings, ops=ops)
     assert says in str(caught.value)
     assert caught.value.remedy
 
 
 def test_nothing_found_and_nothing_new() -> None:
-    done = api.configure(model(), {"a": "1"}, ops=["Brt"])
+    done = tfsmith.configure(model(), {"a": "1"}, ops=["Brt"])
     assert (done.changed, done.unchanged, done.nearest[0]) == ((), (), "Bert")
-    assert api.configure(model(), {"a": "1"}, nodes=["a/zz"]).nearest[0] == "a/z"
+    assert tfsmith.configure(model(), {"a": "1"}, nodes=["a/zz"]).nearest[0] == "a/z"
     same = model()
-    done = api.configure(same, {"Size": "3"}, ops=["Bert"])
+    done = tfsmith.configure(same, {"Size": "3"}, ops=["Bert"])
     assert (done.changed, len(done.unchanged)) == ((), 2)
     assert done.model is same
     alone = records.replace(same, kind="checkpoint", meta_graphs=())
     with pytest.raises(NotFoundInModelError, match="a checkpoint holds variables but no graph"):
-        api.configure(alone, {"a": "1"}, ops=["Bert"])
+        tfsmith.configure(alone, {"a": "1"}, ops=["Bert"])
 
 
 # The command
@@ -189,14 +190,14 @@ def test_links(tmp_path: Path) -> None:
     (folder / "modified.pb").rename(tmp_path / "outside.pb")
     (folder / "saved_model.pb").unlink()
     (folder / "saved_model.pb").symlink_to(tmp_path / "outside.pb")
-    done = api.configure(tfsmith.load(folder), {"shape": "3,?"}, ops=["Placeholder"])
+    done = tfsmith.configure(tfsmith.load(folder), {"shape": "3,?"}, ops=["Placeholder"])
     with pytest.raises(OutputError, match="a link that leads out of the model"):
-        api.save_in_place(done.model)
+        save_in_place(done.model)
 
 
 def test_models_without_a_file() -> None:
     with pytest.raises(OutputError, match="no file that could be changed in place"):
-        api.save_in_place(model())
+        save_in_place(model())
 
 
 @pytest.mark.parametrize("words", [["--set", "Size"], ["--set", "=3"], []])

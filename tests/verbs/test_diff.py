@@ -13,7 +13,6 @@ import pytest
 from tests.support.convert_models import TF2_MODEL, saved_model, small
 
 import tfsmith
-from tfsmith.api import SECTIONS, Difference
 from tfsmith.cli.main import main
 from tfsmith.errors import InvalidModelError, UsageError
 from tfsmith.ir.attr import Attr, Func
@@ -30,6 +29,7 @@ from tfsmith.ir.tensor import ArrayTensor, FilledTensor
 from tfsmith.records import replace
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
+from tfsmith.verbs.diff import SECTIONS, ModelDiff
 
 FLOAT, INT32 = dtype_named("float32"), dtype_named("int32")
 
@@ -60,7 +60,7 @@ def swap(nodes: Sequence[Node], name: str, **changes: Any) -> list[Node]:
     return [node.replace(**changes) if node.name == name else node for node in nodes]
 
 
-def nodes_of(found: Difference) -> dict[str, Any]:
+def nodes_of(found: ModelDiff) -> dict[str, Any]:
     return dict(found.facts()["nodes"])
 
 

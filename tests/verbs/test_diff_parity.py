@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import tfsmith
-from tfsmith.api import Difference
+from tfsmith.verbs.diff import ModelDiff
 
 pytestmark = pytest.mark.tensorflow
 
@@ -47,7 +47,7 @@ def save_tf1(path: Path, build: Callable[[Any], Any], *, scope: str = "net") -> 
     return path / "model.ckpt"
 
 
-def counts(found: Difference) -> dict[str, int]:
+def counts(found: ModelDiff) -> dict[str, int]:
     return {name: count for name, count in found.counts().items() if count}
 
 

@@ -13,22 +13,22 @@ import pytest
 from tests.support.helpers import const_node, files_of, graph_def, node_def, python
 
 import tfsmith
-from tfsmith import api
-from tfsmith.api import optimizing
-from tfsmith.api.calibrating import Accuracy, compare_answers
-from tfsmith.api.fusing import BERT, mask_adder
-from tfsmith.api.program import ModelProgram
-from tfsmith.api.tolerance import Tolerance
-from tfsmith.api.trying import batch_and_length, has_open_length, split_rows
 from tfsmith.cli.main import main
+from tfsmith.engines.compare import Tolerance
+from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import Port
+from tfsmith.engines.samples import batch_and_length, has_open_length, split_rows
 from tfsmith.errors import EngineError, UsageError
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.recipe import Match, Unit
 from tfsmith.ir.shape import Shape
+from tfsmith.passes.bert_node import BERT, mask_adder
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_frozen, write_saved_model
+from tfsmith.verbs import optimize as optimizing
+from tfsmith.verbs.optimize import Accuracy, compare_results
+from tfsmith.verbs.verify import OutputCheck, Verified
 
 CONFIG = BertConfig(60, 32, 2, 4, 64, max_position_embeddings=32)
 QUICK = ["--no-verify", "--repeat", "0"]
@@ -164,7 +164,7 @@ def test_a_frozen_graph(bert: Path, tmp_path: Path) -> None:
     done = tfsmith.optimize(bert / "frozen.pb", tmp_path / "o.pb", verify=False, repeat=0)
     assert done.is_right
     assert (done.verified, done.speed, done.max_abs_diff) == (None, None, None)
-    assert done.written == tmp_path / "o.pb"
+    assert done.out == tmp_path / "o.pb"
     node = fused_node(tfsmith.load(tmp_path / "o.pb"))
     assert len(node.inputs) == 2 + 32
     # all that the node has is what the op knows, and of its kind
@@ -216,9 +216,9 @@ def test_what_is_there_stays(bert: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert fused_node(tfsmith.load(out))
 
 
-def verdict(reason: str) -> api.Verified:
-    check = api.OutputCheck("y", "y:0", "y:0", "float32", 0.5 if reason else 0.0, 1.0, Tolerance(0, 0), reason)
-    return api.Verified((check,), ("tensorflow", "tensorflow"), 1, ())
+def verdict(reason: str) -> Verified:
+    check = OutputCheck("y", "y:0", "y:0", "float32", 0.5 if reason else 0.0, 1.0, Tolerance(0, 0), reason)
+    return Verified((check,), ("tensorflow", "tensorflow"), 1, ())
 
 
 @pytest.mark.parametrize("reason", ["2 of 2 values differ", ""])
@@ -317,13 +317,13 @@ def test_sizes_as_run() -> None:
 def test_accuracy() -> None:
     before = [{"p": np.array([[0.9, 0.1], [0.2, 0.8]]), "n": np.array([3.0])}, {"p": np.eye(2), "n": np.array([5.0])}]
     after = [{"p": np.array([[0.4, 0.6], [0.2, 0.8]]), "n": np.array([3.5])}, {"p": np.eye(2), "n": np.array([5.0])}]
-    first, second = compare_answers(before, after)
+    first, second = compare_results(before, after)
     assert (first.key, first.max_abs, first.same_argmax) == ("p", 0.5, 0.75)
     assert second == Accuracy("n", 0.5, None)
-    (worst,) = compare_answers([{"p": np.eye(2)}], [{"p": np.eye(2) * np.nan}])
+    (worst,) = compare_results([{"p": np.eye(2)}], [{"p": np.eye(2) * np.nan}])
     assert worst.max_abs == float("inf")
 
 
 def test_speed() -> None:
-    speed = api.Speed((0.004, 0.001, 0.002), (0.001, 0.001, 0.009), 1, 128)
+    speed = optimizing.Speed((0.004, 0.001, 0.002), (0.001, 0.001, 0.009), 1, 128)
     assert (speed.before_ms, speed.after_ms, speed.speedup) == (2.0, 1.0, 2.0)

@@ -12,8 +12,8 @@ from tests.support.bert_library import answers_of, bert_library, graph_answers
 from tests.support.recipe_models import LENGTH, WORDS, google, google_tanh, save_functions
 
 import tfsmith
-from tfsmith.api.fusing import bert_nodes
 from tfsmith.cli.main import main
+from tfsmith.passes.bert_node import bert_nodes
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_frozen

@@ -13,17 +13,18 @@ from tests.support.helpers import files_of
 from tests.support.recipe_models import IDS, MASK, einsum, save_functions, save_keras, tanh_gelu
 
 import tfsmith
-from tfsmith.api import optimizing
-from tfsmith.api.fusing import BERT, bert_nodes, change_bert_nodes, fuse_encoder
 from tfsmith.cli.main import main
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import OpDatabase
-from tfsmith.patterns.replace import Replaced
+from tfsmith.passes.bert_node import BERT, bert_nodes, change_bert_nodes
 from tfsmith.records import replace
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import TestModel, bert_classifier
 from tfsmith.testing.variables import Kind
 from tfsmith.testing.write import write_frozen, write_saved_model
+from tfsmith.verbs import optimize as optimizing
+from tfsmith.verbs.optimize import fuse_encoder
+from tfsmith.verbs.replace import Replaced
 
 pytestmark = pytest.mark.tensorflow
 

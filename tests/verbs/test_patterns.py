@@ -11,11 +11,11 @@ import pytest
 from tests.support.helpers import attr_value, field, files_of, graph_def, node_def, payloads, write_files
 
 import tfsmith
-from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, OutputError
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
+from tfsmith.verbs.files import select_meta_graph
 
 FLOAT = attr_value(type=1)
 T = {"T": FLOAT}
@@ -89,7 +89,7 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (facts["matches"], facts["added"]) == ([], [])
     assert "matches nothing" in facts["reason"]
     assert main(["recipe", "list", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == api.list_recipes()
+    assert json.loads(capsys.readouterr().out) == tfsmith.list_recipes().recipes
 
 
 @pytest.mark.parametrize("explain", [False, True])
@@ -270,7 +270,7 @@ def test_choosing_a_meta_graph(bert: Path, tmp_path: Path, capsys: pytest.Captur
     assert "there is no meta graph 1; it has 1, counted from 0" in capsys.readouterr().err
     assert main([*extract, "--tag-set", "serve", "-m", "0"]) == 2
     with pytest.raises(NotFoundInModelError):
-        api.select_meta_graph(tfsmith.load(bert / "sm"), -1)
+        select_meta_graph(tfsmith.load(bert / "sm"), -1)
 
 
 def test_functions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -279,7 +279,7 @@ def test_functions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     seed = next(node for node in model.graph.library[name] if node.op == "Softmax")
     words = ["extract", str(TF2), "-o", str(tmp_path / "p.pb"), "-s", seed.name, "-f", name]
     assert main(words) == 0
-    pattern = api.load_pattern(tmp_path / "p.pb")
+    pattern = tfsmith.load_pattern(tmp_path / "p.pb")
     assert set(pattern.inputs) <= set(model.graph.library[name].args)
     assert main([*words[:-1], name[:-1]]) == 2
     assert name in capsys.readouterr().err

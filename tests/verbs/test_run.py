@@ -66,7 +66,9 @@ class Echo:
 @pytest.fixture
 def echo(monkeypatch: pytest.MonkeyPatch) -> Echo:
     engine = Echo()
-    monkeypatch.setattr("tfsmith.api.running.engine_named", lambda name: engine if name != "x" else engine_named(name))
+    monkeypatch.setattr(
+        "tfsmith.engines.runner.engine_named", lambda name: engine if name != "x" else engine_named(name)
+    )
     return engine
 
 
@@ -173,7 +175,7 @@ def test_wrong_values(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[
     (tmp_path / "cut.npz").write_bytes((tmp_path / "two.npz").read_bytes()[:-30])
     np.save(tmp_path / "long.npy", np.ones((1, 2)) * 0.1)
     cases = {
-        "x=nothing": "--input x: 'nothing' is neither a file nor JSON; write KEY=FILE.npy",
+        "x=nothing": "input 'x': 'nothing' is neither a file nor JSON; write KEY=FILE.npy",
         "nothing": "does not say for which input it is",
         "y=1": "the model has no input 'y'",
         "y=random": "the model has no input 'y'",
@@ -196,7 +198,7 @@ def test_wrong_values(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[
         assert words in refusal(capsys, model, "-i", value, "-i", "rate=1"), value
     assert "the model wants rate (float32 []), x (float32 [?, 2])" in refusal(capsys, model)
     assert "the model also wants rate (float32 [])" in refusal(capsys, model, "-i", "x=random")
-    assert "--input x is given twice" in refusal(capsys, model, "-i", "x=random", "-i", "x=zeros")
+    assert "input 'x' is given twice" in refusal(capsys, model, "-i", "x=random", "-i", "x=zeros")
 
 
 def test_wrong_use(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -206,7 +208,7 @@ def test_wrong_use(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert "--repeat 0 makes no sense" in refusal(capsys, model, *fed, "--repeat", "0")
     assert "--batch 0 makes no sense" in refusal(capsys, model, *fed, "--batch", "0")
     assert "leave one of them out" in refusal(capsys, model, *fed, "--repeat", "2", "--chunk", "2")
-    assert "answers are stored as .npz" in refusal(capsys, model, *fed, "-o", str(tmp_path / "out.txt"))
+    assert "results are stored as .npz" in refusal(capsys, model, *fed, "-o", str(tmp_path / "out.txt"))
     assert "there is no engine 'x'" in refusal(capsys, model, *fed, "--engine", "x")
     assert "no node 'nothing' in the graph" in refusal(capsys, model, *fed, "--fetch", "nothing")
     assert "no signature 'other'" in refusal(capsys, model, *fed, "--signature", "other")
@@ -258,7 +260,7 @@ def test_chunks(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 def test_large_batches_go_in_chunks_by_themselves(
     echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 800)
+    monkeypatch.setattr("tfsmith.engines.runner._CHUNK_BYTES", 800)
     model = write_model(tmp_path, "x")
     for rows, chunk in ((256, 0), (257, 32)):
         echo.runs.clear()
@@ -275,7 +277,7 @@ def test_rows_that_depend_on_each_other_stay_together(
     echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A norm over the batch has the shape of one answer for each row, but chunks would change it."""
-    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 800)
+    monkeypatch.setattr("tfsmith.engines.runner._CHUNK_BYTES", 800)
     echo.change = lambda values: values - values.mean(axis=0)
     model = write_model(tmp_path, "x")
     x = np.random.default_rng(0).normal(size=(300, 2)).astype(np.float32)
@@ -293,7 +295,7 @@ def test_memory_does_not_grow_with_the_batch(
     echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Inputs are read from their file, and answers gathered in files, chunk by chunk."""
-    monkeypatch.setattr("tfsmith.api.answers._CHUNK_BYTES", 1 << 16)
+    monkeypatch.setattr("tfsmith.engines.runner._CHUNK_BYTES", 1 << 16)
     echo.change = lambda values: np.repeat(values, 3, axis=1)
     model = write_model(tmp_path, "x")
     peaks: dict[int, int] = {}
@@ -333,7 +335,7 @@ def test_outputs_that_cannot_be_cut(
     model = write_model(tmp_path, "x")
     np.save(tmp_path / "x.npy", np.ones((3, 2), np.float32))
     told = refusal(capsys, model, "-i", f"x={tmp_path / 'x.npy'}", "--chunk", "2", "-o", str(tmp_path / "out.npz"))
-    assert "run the batch in one (--chunk 0)" in told
+    assert "run the batch in one, or leave the output out" in told
     assert not (tmp_path / "out.npz").exists()
 
 

@@ -67,7 +67,7 @@ def test_other_models(tmp_path: Path, make: Any) -> None:
 
 
 def test_between_engines(bert: Path) -> None:
-    found = tfsmith.verify(bert / "saved_model", bert / "saved_model", engine=("openvino", "tensorflow"))
+    found = tfsmith.verify(bert / "saved_model", bert / "saved_model", engine="openvino", other_engine="tensorflow")
     assert found.is_same
     assert found.engines[0].startswith("openvino ")
     assert found.engines[1].startswith("tensorflow ")
@@ -134,7 +134,7 @@ def test_a_signature_names_the_outputs_of_a_graph_without_one(bert: Path, tmp_pa
     names = {"a": "loss/output:0", "b": "bert/pooler/dense/Tanh:0"}
     inputs = {key: f"{key}:0" for key in ("input_ids", "input_mask", "segment_ids")}
     tfsmith.export(model, tmp_path / "two", inputs=inputs, outputs=names)
-    tfsmith.save(tfsmith.freeze(model, outputs=list(names.values())).model, tmp_path / "two.pb")
+    tfsmith.freeze(model, outputs=list(names.values())).save(tmp_path / "two.pb")
     for one, other in (("two", "two.pb"), ("two.pb", "two")):
         found = tfsmith.verify(tmp_path / one, tmp_path / other, batches=[1])
         assert found.is_same

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tfsmith.api.pairing import Pair, Sampler, pair_inputs, pair_outputs
-from tfsmith.api.program import ModelProgram, make_program
-from tfsmith.api.tolerance import Tolerance, difference, tolerance_for
+from tfsmith.engines.compare import Tolerance, compare_arrays, tolerance_for
+from tfsmith.engines.program import ModelProgram, make_program
+from tfsmith.engines.samples import InputMaker, PortPair, pair_inputs, pair_outputs
 from tfsmith.errors import UsageError
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
@@ -55,7 +55,7 @@ def const(name: str, value: Any) -> Node:
     ],
 )
 def test_differences(a: Any, b: Any, same: bool, most: float) -> None:
-    found = difference(a, b, tolerance_for(a.dtype.name, reordered=False))
+    found = compare_arrays(a, b, tolerance_for(a.dtype.name, reordered=False))
     assert (not found.reason) == same
     assert found.max_abs == pytest.approx(most)
 
@@ -93,7 +93,7 @@ def test_ids_of_one_hot_and_through_reshapes() -> None:
 
 def test_bert_is_fed_what_it_can_stand() -> None:
     program = make_program(bert_classifier(CONFIG).model)
-    sampler = Sampler(program, program, pair_inputs(program, program))
+    sampler = InputMaker(program, program, pair_inputs(program, program))
     made = sampler.make(3, np.random.default_rng(0))
     assert set(made) == {"input_ids", "input_mask", "segment_ids"}
     assert made["input_ids"].max() < 70
@@ -108,7 +108,7 @@ def test_fixed_shapes_win() -> None:
     model = bert_classifier(CONFIG).model
     fixed = freeze(model, FreezeOptions(("loss/output",), batch_size=2)).model
     a, b = make_program(model), make_program(fixed)
-    sampler = Sampler(a, b, pair_inputs(a, b))
+    sampler = InputMaker(a, b, pair_inputs(a, b))
     assert sampler.batches([1, 4]) == ()
     assert sampler.make(1, np.random.default_rng(0))["input_ids"].shape[0] == 2
 
@@ -117,7 +117,7 @@ def test_shapes_that_no_input_fits() -> None:
     model = bert_classifier(CONFIG).model
     a, b = (make_program(freeze(model, FreezeOptions(("loss/output",), batch_size=size)).model) for size in (2, 3))
     with pytest.raises(UsageError, match="no input fits both"):
-        Sampler(a, b, pair_inputs(a, b)).make(1, np.random.default_rng(0))
+        InputMaker(a, b, pair_inputs(a, b)).make(1, np.random.default_rng(0))
 
 
 def test_types_that_no_input_fits() -> None:
@@ -132,7 +132,7 @@ def test_types_that_no_input_fits() -> None:
 
     def made(one: str, other: str) -> Any:
         a, b = program(one), program(other)
-        return Sampler(a, b, pair_inputs(a, b)).make(1, np.random.default_rng(0))["x"].dtype.name
+        return InputMaker(a, b, pair_inputs(a, b)).make(1, np.random.default_rng(0))["x"].dtype.name
 
     assert made("float64", "float32") == made("float32", "float64") == "float32"
     assert made("int64", "int32") == "int32"
@@ -143,7 +143,7 @@ def test_types_that_no_input_fits() -> None:
 def test_pairs_by_key_then_by_tensor() -> None:
     model = linear_regression().model
     a, b = make_program(model), make_program(freeze(model, FreezeOptions()).model)
-    assert [pair for pair in pair_inputs(a, b) if pair.b] == [Pair("inputs/x_sample", "inputs/x_sample")]
+    assert [pair for pair in pair_inputs(a, b) if pair.b] == [PortPair("inputs/x_sample", "inputs/x_sample")]
     assert len(pair_outputs(a, b)) == 1
 
 
@@ -153,4 +153,6 @@ def test_no_output_in_common() -> None:
     others = ["loss/output", "bert/pooler/dense/MatMul"]
     with pytest.raises(UsageError, match="no output in common"):
         pair_outputs(make_program(model, names), make_program(model, others))
-    assert pair_outputs(make_program(model, names[:1]), make_program(model, others[:1])) == (Pair(names[0], others[0]),)
+    assert pair_outputs(make_program(model, names[:1]), make_program(model, others[:1])) == (
+        PortPair(names[0], others[0]),
+    )

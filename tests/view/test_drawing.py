@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from tests.support.pictures import BERT_WEIGHTS, bert_recipe, small_bert
 
-from tfsmith import api
+import tfsmith
 from tfsmith.errors import NotFoundInModelError, OutputError
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Match, NodeQuery, Pattern, Query, Recipe, Repeat, TargetNode, Unit, Variant
@@ -49,20 +49,20 @@ def repeated() -> Recipe:
 def test_the_picture_in_the_docs_is_what_is_drawn() -> None:
     """Made by `python -m tests.support.pictures`."""
     model, recipe = small_bert(), bert_recipe()
-    match = api.replace(model, recipe, outputs=["loss/output"]).matches[0]
+    match = tfsmith.replace(model, recipe, outputs=["loss/output"]).matches[0]
     assert PICTURE.read_text() == draw_recipe(recipe, recipe.variants[0], match, 1)
 
 
 def test_bert_is_readable_and_complete(tmp_path: Path) -> None:
     """194 inputs are 18 lines; the page lists all of them with their names in the model."""
     model, recipe = small_bert(), bert_recipe()
-    assert len(api.draw_recipe(recipe, tmp_path / "bert.svg", model=model)) == 1
+    assert len(tfsmith.draw_recipe(recipe, tmp_path / "bert.svg", model=model).matches) == 1
     lines = texts((tmp_path / "bert.svg").read_text())
     assert len(lines) < 120
     assert "layer_{i}/attention/self/query/kernel/read  \N{MULTIPLICATION SIGN}12" in lines
     assert "2, 18, …, 178: layer_{i}/attention/self/query/kernel/read" in lines
     assert "17, 33, …, 193: layer_{i}/output/LayerNorm/beta/read" in lines
-    api.draw_recipe(recipe, tmp_path / "bert.html", model=model)
+    tfsmith.draw_recipe(recipe, tmp_path / "bert.html", model=model)
     page = (tmp_path / "bert.html").read_text()
     for number, name in enumerate(BERT_WEIGHTS, 2):
         assert f"<tr><td>{number}</td><td>{name}</td><td>{name}</td></tr>" in page
@@ -129,21 +129,21 @@ def test_a_circle_of_scopes_is_still_drawn() -> None:
 def test_outputs_that_cannot_be(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder.svg").mkdir()
     with pytest.raises(OutputError):
-        api.draw_recipe(chain(), tmp_path / name)
+        tfsmith.draw_recipe(chain(), tmp_path / name)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder.svg"]
 
 
 def test_an_unknown_variant_is_told_the_nearest(tmp_path: Path) -> None:
     with pytest.raises(NotFoundInModelError, match="it has 'v'"):
-        api.draw_recipe(chain(), tmp_path / "x.svg", variant="w")
+        tfsmith.draw_recipe(chain(), tmp_path / "x.svg", variant="w")
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from tfsmith.cli.main import main
 
     nodes = (Node("a", "Relu", ("x",), {"T": "float"}),)
-    recipe = api.make_recipe(Pattern(nodes, (), ("x",)), Node("n", "Elu", ("x",)))
-    api.save_recipe(recipe, tmp_path / "r.pb")
+    recipe = tfsmith.make_recipe(Pattern(nodes, (), ("x",)), Node("n", "Elu", ("x",)))
+    tfsmith.save_recipe(recipe, tmp_path / "r.pb")
     assert main(["recipe", "draw", str(tmp_path / "r.pb"), "-o", str(tmp_path / "r.svg")]) == 0
     assert re.search(r"Drew recipe r into .*r\.svg", capsys.readouterr().out)
     assert texts((tmp_path / "r.svg").read_text())

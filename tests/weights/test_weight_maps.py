@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import tfsmith
-from tfsmith import api
 from tfsmith.cli.main import main
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UnreadableFileError, UsageError, WrongFileError
 from tfsmith.ir.tensor import ArrayTensor, Tensor
@@ -19,7 +18,7 @@ from tfsmith.ir.weights import Weights
 from tfsmith.testing import reference
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen
-from tfsmith.weights.maps import builtin_map, parse_map
+from tfsmith.weights.maps import builtin_map, builtin_maps, parse_map
 
 CONFIG = BertConfig.tiny()
 SIZES: dict[str, Any] = json.loads(CONFIG.to_json())
@@ -68,7 +67,7 @@ def test_bert_is_complete_and_chosen_by_its_head(task: str) -> None:
     weights = bert(task)
     extra: dict[str, Tensor] = {f"{LAYER}/output/dense/bias/adam_m": ArrayTensor.of([0.0])}
     extra |= {"global_step": ArrayTensor.of(7), "something/else": ArrayTensor.of(7)}
-    mapped = api.map_weights(Weights({**weights, **extra}), "bert", config=SIZES)
+    mapped = tfsmith.map_weights(Weights({**weights, **extra}), "bert", config=SIZES)
     assert (mapped.task, mapped.left_over) == (task, ("something/else",))
     assert set(mapped.weights) == set(weights)
     assert set(mapped.dropped) == {"global_step", f"{LAYER}/output/dense/bias/adam_m"}
@@ -99,7 +98,7 @@ def _google(name: str) -> tuple[str, bool]:
 @pytest.mark.parametrize("task", list(HEADS))
 def test_hugging_face(task: str) -> None:
     weights = bert(task)
-    mapped = api.map_weights(weights, "huggingface-bert", config=SIZES, strict=True)
+    mapped = tfsmith.map_weights(weights, "huggingface-bert", config=SIZES, strict=True)
     assert mapped.task == HUGGING_FACE[task]
     assert mapped.weights.metadata == {"format": "pt"}
     for name, tensor in mapped.weights.items():
@@ -118,7 +117,7 @@ def _probabilities(weights: Mapping[str, Tensor]) -> Any:
 def test_the_exported_file_computes_the_same(tmp_path: Path) -> None:
     """Through a file, and by another reading of its names; and a wrong one would be noticed."""
     weights = bert("CLASSIFIER")
-    mapped = api.map_weights(weights, "huggingface-bert", config=SIZES).weights
+    mapped = tfsmith.map_weights(weights, "huggingface-bert", config=SIZES).weights
     tfsmith.save_weights(mapped, tmp_path / "model.safetensors", max_shard_bytes=4000)
     found = tfsmith.load_weights(tmp_path / "model.safetensors.index.json")
 
@@ -146,7 +145,7 @@ def test_transformers_load_it_and_compute_the_same(tmp_path: Path) -> None:
         folder = tmp_path / name
         folder.mkdir()
         weights = bert(task)
-        tfsmith.save_weights(api.map_weights(weights, "huggingface-bert").weights, folder / "model.safetensors")
+        tfsmith.save_weights(tfsmith.map_weights(weights, "huggingface-bert").weights, folder / "model.safetensors")
         labels = {str(number): str(number) for number in range(3 if task == "CLASSIFIER" else 2)}
         facts = {**SIZES, "model_type": "bert", "hidden_act": "gelu_new", "id2label": labels}
         (folder / "config.json").write_text(json.dumps(facts))
@@ -165,8 +164,8 @@ def test_transformers_load_it_and_compute_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("task", list(HEADS))
 def test_hugging_face_and_back(task: str) -> None:
     weights = bert(task)
-    there = api.map_weights(weights, "huggingface-bert").weights
-    back = api.map_weights(there, "huggingface-bert", config=SIZES, reverse=True, strict=True)
+    there = tfsmith.map_weights(weights, "huggingface-bert").weights
+    back = tfsmith.map_weights(there, "huggingface-bert", config=SIZES, reverse=True, strict=True)
     assert back.task == HUGGING_FACE[task]
     wanted = {name: tensor for name, tensor in weights.items() if task != "SQUAD" or "pooler" not in name}
     assert {one.verdict for one in tfsmith.compare_weights(wanted, back.weights)} == {"same"}
@@ -174,7 +173,7 @@ def test_hugging_face_and_back(task: str) -> None:
 
 def test_graphcore_joins_query_key_and_value() -> None:
     weights = bert("PRETRAINING")
-    mapped = api.map_weights(weights, "graphcore-bert", config=SIZES, strict=True)
+    mapped = tfsmith.map_weights(weights, "graphcore-bert", config=SIZES, strict=True)
     assert mapped.task == "PRETRAINING"
     parts = [values(weights, f"{LAYER}/attention/self/{name}/kernel") for name in ("query", "key", "value")]
     np.testing.assert_array_equal(values(mapped.weights, "Layer1/Attention/QKV"), np.concatenate(parts, 1))
@@ -182,7 +181,7 @@ def test_graphcore_joins_query_key_and_value() -> None:
     np.testing.assert_array_equal(values(mapped.weights, "Layer1/Attention/QKV_Bias"), np.concatenate(biases))
     wanted = values(weights, "cls/seq_relationship/output_weights").T
     np.testing.assert_array_equal(values(mapped.weights, "NSP/NspW"), wanted)
-    squad = api.map_weights(bert("SQUAD"), "graphcore-bert", config=SIZES, strict=True)
+    squad = tfsmith.map_weights(bert("SQUAD"), "graphcore-bert", config=SIZES, strict=True)
     assert squad.task == "SQUAD"
     assert squad.weights["Squad/SquadW"].shape.dims == (HIDDEN, 2)
     assert not [name for name in squad.weights if name.startswith(("NSP", "CLS"))]
@@ -191,7 +190,7 @@ def test_graphcore_joins_query_key_and_value() -> None:
 @pytest.mark.parametrize("rows", [VOCABULARY - 7, VOCABULARY, VOCABULARY + 5])
 def test_graphcore_pads_or_crops_the_vocabulary(rows: int) -> None:
     weights = bert("SQUAD")
-    mapped = api.map_weights(weights, "graphcore-bert", config={**SIZES, "vocab_size": rows})
+    mapped = tfsmith.map_weights(weights, "graphcore-bert", config={**SIZES, "vocab_size": rows})
     found, whole = (
         values(mapped.weights, "Embedding/Embedding_Dict"),
         values(weights, "bert/embeddings/word_embeddings"),
@@ -203,8 +202,8 @@ def test_graphcore_pads_or_crops_the_vocabulary(rows: int) -> None:
 
 def test_graphcore_and_back() -> None:
     weights = bert("SQUAD")
-    there = api.map_weights(weights, "graphcore-bert", config=SIZES).weights
-    back = api.map_weights(there, "graphcore-bert", config=SIZES, reverse=True, strict=True).weights
+    there = tfsmith.map_weights(weights, "graphcore-bert", config=SIZES).weights
+    back = tfsmith.map_weights(there, "graphcore-bert", config=SIZES, reverse=True, strict=True).weights
     for name in back:
         np.testing.assert_array_equal(values(back, name), values(weights, name))
     assert set(weights) - set(back) == {"bert/pooler/dense/kernel", "bert/pooler/dense/bias"}
@@ -223,36 +222,36 @@ def test_graphcore_and_back() -> None:
 )
 def test_a_wrong_config_is_named(field: str, size: int, words: str) -> None:
     with pytest.raises(InvalidModelError, match=words):
-        api.map_weights(bert("CLASSIFIER"), "bert", config={**SIZES, field: size})
+        tfsmith.map_weights(bert("CLASSIFIER"), "bert", config={**SIZES, field: size})
     if field != "vocab_size":
         with pytest.raises(InvalidModelError, match=words):
-            api.map_weights(bert("SQUAD"), "graphcore-bert", config={**SIZES, field: size})
+            tfsmith.map_weights(bert("SQUAD"), "graphcore-bert", config={**SIZES, field: size})
 
 
 def test_missing_weights_are_named() -> None:
     config = {**SIZES, "num_hidden_layers": 3}
     with pytest.raises(NotFoundInModelError, match=r"16 weights .* missing: bert/encoder/layer_2/attention/self/query"):
-        api.map_weights(bert("CLASSIFIER"), "bert", config=config)
+        tfsmith.map_weights(bert("CLASSIFIER"), "bert", config=config)
     weights = dict(bert("CLASSIFIER"))
     del weights[f"{LAYER}/attention/self/key/bias"]
     for name in ("bert", "huggingface-bert"):
         with pytest.raises(NotFoundInModelError, match=f"1 weights .* missing: {LAYER}/attention/self/key/bias"):
-            api.map_weights(weights, name)
+            tfsmith.map_weights(weights, name)
     with pytest.raises(
         NotFoundInModelError, match=r"task BertForPreTraining .* cls/predictions/transform/dense/kernel"
     ):
-        api.map_weights(bert("CLASSIFIER"), "huggingface-bert", task="BertForPreTraining")
+        tfsmith.map_weights(bert("CLASSIFIER"), "huggingface-bert", task="BertForPreTraining")
     with pytest.raises(UsageError, match="no task 'Bert'; its tasks are: BertForQuestionAnswering"):
-        api.map_weights(bert("CLASSIFIER"), "huggingface-bert", task="Bert")
+        tfsmith.map_weights(bert("CLASSIFIER"), "huggingface-bert", task="Bert")
 
 
 def test_strict_names_what_is_left_over() -> None:
     weights = {**bert("CLASSIFIER"), "something/else": ArrayTensor.of(7)}
     with pytest.raises(NotFoundInModelError, match="1 weights are left over: something/else"):
-        api.map_weights(weights, "huggingface-bert", strict=True)
+        tfsmith.map_weights(weights, "huggingface-bert", strict=True)
 
 
-@pytest.mark.parametrize("name", api.builtin_maps())
+@pytest.mark.parametrize("name", builtin_maps())
 def test_maps_that_come_along_are_sound(name: str) -> None:
     found = builtin_map(name)
     assert found.name == name
@@ -343,7 +342,7 @@ def test_rules_that_do_not_fit(rule: str, error: type[Exception], words: str) ->
     array = np.zeros((2, 3), np.float32)
     weights = {"w0": ArrayTensor.of(array), "w1": ArrayTensor.of(array), "v": ArrayTensor.of(array[0])}
     with pytest.raises(error, match=words):
-        api.map_weights(weights, parse_map(f"[[rules]]\n{rule}", "mine"), config={"size": 4})
+        tfsmith.map_weights(weights, parse_map(f"[[rules]]\n{rule}", "mine"), config={"size": 4})
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from tfsmith.errors import OutputError, TfsmithError, UsageError, worded
@@ -20,12 +21,14 @@ from tfsmith.view.text import escaped, human_bytes, human_count, plural, printab
 __all__ = [
     "LineParser",
     "run",
+    "run_tool",
     "emit",
     "complain",
     "warn",
     "spelled",
     "similar",
     "open_closed_streams",
+    "progress",
     "rare_collections",
     "printable",
     "human_bytes",
@@ -74,7 +77,22 @@ def similar(word: str, words: Sequence[str]) -> str:
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def run(work: Callable[[], int], *, debug: bool = False) -> int:
+def spelled(name: str, value: str | None, flags: Mapping[str, str] = MappingProxyType({})) -> str:
+    """An option that an error names, as a command takes it: `--force`, `--checkpoint`, `--min-elements 0`.
+
+    Args:
+        name: Its name in Python.
+        value: The value that is spoken of, if there is one.
+        flags: The flags of the verb that runs, by these names.
+    """
+    flag = flags.get(name) or (SPELLINGS[name][-1] if name in SPELLINGS else f"--{name.replace('_', '-')}")
+    if value == "False":
+        return flag if flag.startswith("--no-") else f"--no-{flag[2:]}"
+    plain = None if value is None else value.strip("'\"")
+    return flag if plain in (None, "", "True") else f"{flag} {plain}"
+
+
+def run(work: Callable[[], int], *, debug: bool = False, spell: Callable[[str, str | None], str] = spelled) -> int:
     """Runs a verb; a `TfsmithError` becomes one `error:` line on stderr and exit code 2."""
     try:
         with rare_collections(), _orderly_end():
@@ -89,7 +107,7 @@ def run(work: Callable[[], int], *, debug: bool = False) -> int:
         complain(f"error: stopped by {'another program' if is_ended else 'the keyboard'}; nothing was written")
         return 143 if is_ended else 130
     except TfsmithError as error:
-        return _fail(error.worded(spelled), debug=debug)
+        return _fail(error.worded(spell), debug=debug)
     except OSError as error:
         if not error.filename:  # not about a file that was named, so about what we print
             return _fail(f"stdout: {error.strerror or error}; print to another place", debug=debug)
@@ -98,6 +116,15 @@ def run(work: Callable[[], int], *, debug: bool = False) -> int:
     except (RecursionError, MemoryError) as error:
         what = "is nested too deeply" if isinstance(error, RecursionError) else "takes more memory than there is"
         return _fail(f"the model {what}; do not trust the file", debug=debug)
+
+
+def run_tool(parser: LineParser, work: Callable[[argparse.Namespace], int], argv: Sequence[str] | None) -> int:
+    """Parses a command line and runs what it asks for, as `run` does; gives the exit code."""
+    try:
+        flags = parser.parse_args(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else BAD
+    return run(lambda: work(flags))
 
 
 class _Terminated(KeyboardInterrupt):
@@ -152,19 +179,43 @@ def complain(text: str) -> None:
         sys.stderr.write(f"{printable(text)}\n")
 
 
-def warn(notes: Iterable[object]) -> None:
+def warn(notes: Iterable[object], spell: Callable[[str, str | None], str] = spelled) -> None:
     """Writes one line to stderr for each thing that the user should know."""
     for note in notes:
-        complain(f"warning: {worded(str(note), spelled)}")
+        complain(f"warning: {worded(str(note), spell)}")
 
 
-def spelled(name: str, value: str | None) -> str:
-    """An option that an error names, as the command takes it: `--force`, `--checkpoint`, `--min-elements 0`."""
-    flag = SPELLINGS[name][-1] if name in SPELLINGS else f"--{name.replace('_', '-')}"
-    if value == "False":
-        return f"--no-{flag[2:]}"
-    plain = None if value is None else value.strip("'\"")
-    return flag if plain in (None, "", "True") else f"{flag} {plain}"
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """Gives what a verb calls when a step begins: on a terminal, a step of more than a second is shown on stderr."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from threading import Event, Thread
+    from time import monotonic
+
+    steps = [("", monotonic())]
+    done = Event()
+
+    def step(name: str) -> None:
+        steps[0] = (name, monotonic())
+
+    def show() -> None:
+        while not done.wait(0.25):
+            name, begun = steps[0]
+            seconds = int(monotonic() - begun)
+            if name and seconds:
+                sys.stderr.write(f"\r\x1b[K{printable(name)} ({seconds} s)")
+                sys.stderr.flush()
+
+    shown = Thread(target=show, daemon=True)
+    shown.start()
+    try:
+        yield step
+    finally:
+        done.set()
+        shown.join()
+        sys.stderr.write("\r\x1b[K")
 
 
 def open_closed_streams() -> None:

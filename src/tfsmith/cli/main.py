@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tfsmith._version import __version__
 from tfsmith.cli.common import (
@@ -16,18 +16,21 @@ from tfsmith.cli.common import (
     complain,
     emit,
     open_closed_streams,
+    progress,
     rare_collections,
     run,
     similar,
     warn,
 )
-from tfsmith.cli.parser import arguments_of, make_parser
+from tfsmith.cli.parser import Speller, arguments_of, make_parser, speller
 from tfsmith.cli.render import print_sections
+from tfsmith.errors import worded
 from tfsmith.verbs import VERBS
 from tfsmith.verbs.declare import Verb, read_verb
 from tfsmith.verbs.shared import ModelResult, Result
+from tfsmith.view.text import json_value
 
-__all__ = ["main", "parser_of", "show_result"]
+__all__ = ["main", "parser_of"]
 
 
 @rare_collections()
@@ -47,21 +50,17 @@ def _main(words: list[str]) -> int:
         return _top(words)
     home, _ = VERBS[name]
     if not home:
-        return _old(name, rest)
+        actions = {key: row for key, row in VERBS.items() if key.startswith(f"{name} ")}
+        return _choose(rest, actions, f"tfsmith {name}", VERBS[name][1])
     verb = read_verb(name, home)
     parsed = make_parser(verb).parse_args(rest)
-    return run(lambda: _work(verb, parsed), debug=parsed.debug)
+    spell = speller(verb)
+    return run(lambda: _work(verb, parsed, spell), debug=parsed.debug, spell=spell)
 
 
 def parser_of(name: str) -> LineParser:
     """The parser of a command, with all that it takes."""
-    home, line = VERBS[name]
-    if home:
-        return make_parser(read_verb(name, home))
-    parser = LineParser(prog=f"tfsmith {name}", description=f"{line[0].upper()}{line[1:]}.")
-    import_module(f"tfsmith.cli.{name}").add_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    return parser
+    return make_parser(read_verb(name, VERBS[name][0]))
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
@@ -75,55 +74,69 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
 
 def _top(words: list[str]) -> int:
     """No verb: help, the version, or what may have been meant."""
-    what = "The workshop for TensorFlow model files that needs no TensorFlow."
-    parser = LineParser(prog="tfsmith", description=what)
+    verbs = {name: row for name, row in VERBS.items() if " " not in name}
+    return _choose(words, verbs, "tfsmith", "The workshop for TensorFlow model files that needs no TensorFlow.")
+
+
+def _choose(words: list[str], verbs: Mapping[str, tuple[str, str]], prog: str, what: str) -> int:
+    """Lists verbs, or the actions of one; or says which may have been meant."""
+    parser = LineParser(prog=prog, description=what)
     parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=LineParser)
-    for name, (_, line) in VERBS.items():
-        verbs.add_parser(name, help=line)
+    kind = "verb" if prog == "tfsmith" else "action"
+    found = parser.add_subparsers(dest=kind, metavar=kind.upper(), required=True, parser_class=LineParser)
+    names = [name.split()[-1] for name in verbs]
+    for name, (_, line) in zip(names, verbs.values(), strict=True):
+        found.add_parser(name, help=line)
     word = next((word for word in words if not word.startswith("-")), None)
-    if word is not None and word not in VERBS and not {"-h", "--help", "--version"} & set(words):
-        parser.error(f"there is no verb {word!r}{similar(word, list(VERBS))}")
+    if word is not None and word not in names and not {"-h", "--help", "--version"} & set(words):
+        parser.error(f"there is no {kind} {word!r}{similar(word, names)}")
     parser.parse_args(words)
     return BAD
 
 
-def _old(name: str, words: list[str]) -> int:
-    module = import_module(f"tfsmith.cli.{name}")
-    parsed = parser_of(name).parse_args(words)
-    return run(lambda: int(module.work(parsed)), debug=parsed.debug)
+def _work(verb: Verb, parsed: Namespace, spell: Speller) -> int:
+    arguments = arguments_of(verb, parsed)
+    if any(option.kind == "Progress" for option in verb.options):
+        with progress() as step:
+            result = verb.function(**arguments, progress=step)
+    else:
+        result = verb.function(**arguments)
+    return _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
 
 
-def _work(verb: Verb, parsed: Namespace) -> int:
-    result = verb.function(**arguments_of(verb, parsed))
-    return show_result(result, as_json=parsed.json, out=getattr(parsed, "out", None))
-
-
-def show_result(result: Result, *, as_json: bool = False, out: object = None) -> int:
+def _show(result: Result, spell: Speller, *, as_json: bool, out: object) -> int:
     """Prints what a verb gave: data to stdout, the rest to stderr; and gives the exit code.
 
     Args:
         result: What it gave.
+        spell: How the verb's options are spelled.
         as_json: Whether to print JSON.
         out: Where it was to be written.
     """
     for line in result.remarks:
-        complain(line)
+        complain(worded(line, spell))
     verified = result.verified if isinstance(result, ModelResult) else None
     if verified is not None:
-        from tfsmith.cli.verify import tell
-
-        tell(verified, to_stderr=True)
+        for line in verified.brief():
+            complain(worded(line, spell))
         if not verified.is_same:
             complain(f"error: the result does not answer as the original does; {out} was not written")
             return NO
-    warn(result.notes)
+    warn(result.warnings, spell)
     if as_json:
-        import json
-
-        emit(json.dumps(result.to_json(), indent=2, allow_nan=False, default=str) + "\n", exact=True)
+        emit(_json(result.to_json()) + "\n", exact=True)
     elif result.text is not None:
         emit(result.text, exact=True)
     else:
         print_sections(result.report())
     return DONE if result else NO
+
+
+def _json(facts: dict[str, Any] | list[Any]) -> str:
+    """Facts as JSON, which has no infinity and no NaN: these are texts in it."""
+    import json
+
+    try:
+        return json.dumps(facts, indent=2, allow_nan=False, default=str)
+    except ValueError:
+        return json.dumps(json_value(facts), indent=2, allow_nan=False, default=str)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfsmith.cli.common import LineParser
+from tfsmith.cli.common import LineParser, spelled
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import SERVING_DEFAULT
-from tfsmith.verbs.declare import REPEATED, Option, Verb
+from tfsmith.verbs.declare import LISTED, REPEATED, Option, Verb
 
-__all__ = ["arguments_of", "make_parser"]
+__all__ = ["Speller", "arguments_of", "make_parser", "speller"]
 
+Speller = Callable[[str, "str | None"], str]
+"""How an option is given, by its name in Python and its value, if that is spoken of."""
 _TYPES = {"int": int, "float": float}
 
 
@@ -48,7 +50,7 @@ def make_parser(verb: Verb, *, parser: LineParser | None = None) -> LineParser:
 
 
 def _add(parser: Any, option: Option) -> None:
-    text = option.help.replace("%", "%%").replace("`", "")
+    text = _help(option)
     if not option.flags:
         if option.is_required:
             more: dict[str, Any] = {"nargs": "+"} if option.kind == "Many" else {}
@@ -71,11 +73,30 @@ def _add(parser: Any, option: Option) -> None:
         return
     if option.choices:
         settings["choices"] = option.choices
-    elif option.kind in REPEATED:
+    elif option.kind == "Words":
+        settings |= {"action": "extend", "nargs": "+"}
+    elif option.kind in REPEATED or option.kind in LISTED:
         settings["action"] = "append"
     settings["type"] = _TYPES.get(option.kind, str)
     metavar = {"metavar": option.metavar} if option.metavar and not option.choices else {}
     parser.add_argument(*option.flags, required=option.is_required, **metavar, **settings)
+
+
+def speller(verb: Verb) -> Speller:
+    """How errors and notes spell the options of a verb."""
+    flags = {one.name: next((flag for flag in one.flags if flag.startswith("--")), one.metavar) for one in verb.options}
+    return lambda name, value: spelled(name, value, flags)
+
+
+def _help(option: Option) -> str:
+    """What an option means, and what holds without it."""
+    text = option.help.replace("`", "")
+    if option.kind == "bool" and option.default is True:
+        text = f"Turn this off: {text[:1].lower()}{text[1:]}"
+    elif option.default not in (None, False, "", ()) and "default" not in text:
+        default = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
+        text = f"{text.removesuffix('.')} ({default} by default)."
+    return text.replace("%", "%%")
 
 
 def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
@@ -84,7 +105,7 @@ def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
     Raises:
         UsageError: A value is not understood.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, Any] = dict(verb.in_command)
     for option in verb.options:
         value = getattr(parsed, option.name, None)
         if value is not None:
@@ -93,15 +114,28 @@ def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
 
 
 def _value(option: Option, value: Any) -> Any:
-    if option.kind == "Names":
-        return tuple(name.strip() for name in value.split(",") if name.strip())
-    if option.kind in ("Many", "Globs", "Renames"):
+    if option.kind in LISTED:
+        return _listed(option, value)
+    if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames", "Words"):
         return tuple(value)
     if option.kind == "Pairs":
         return dict(_pair(option, text) for text in value)
     if option.kind == "Shapes":
         return dict(_shape(option, text) for text in value)
     return _signatures(value) if option.kind == "Signatures" else value
+
+
+def _listed(option: Option, texts: Sequence[str]) -> tuple[Any, ...]:
+    """Names or numbers joined by commas. Only of tags there may be none."""
+    words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+    if not words and option.name not in ("tags", "other_tags"):
+        raise UsageError(f"{option.flags[-1]} names nothing", remedy=f"write {option.metavar}, or leave it out")
+    if option.kind != "Sizes":
+        return tuple(words)
+    wrong = next((word for word in words if not word.lstrip("-").isdecimal()), None)
+    if wrong is not None:
+        raise UsageError(f"{wrong!r} is no number", remedy="pass numbers joined by commas, such as 1,8")
+    return tuple(map(int, words))
 
 
 def _pair(option: Option, text: str) -> tuple[str, str]:

@@ -6,10 +6,10 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tfsmith import api
-from tfsmith.cli.common import BAD, DONE, NO, LineParser, complain, emit, run, warn
+from tfsmith.cli.common import DONE, NO, LineParser, complain, emit, run_tool, warn
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
+from tfsmith.verbs.configure import configure
 
 __all__ = ["main"]
 
@@ -62,27 +62,22 @@ def _settings(flags: argparse.Namespace) -> dict[str, Attr]:
 
 
 def _work(flags: argparse.Namespace) -> int:
-    model = api.load(flags.model)
-    done = api.configure(model, _settings(flags), ops=[_OP])
+    done = configure(flags.model, _settings(flags), ops=[_OP])
     names = [one.node for one in (*done.changed, *done.unchanged)]
     if not names:
         complain("ERROR: the model has no Bert node; replace a part of it by one first (replace_pattern)")
         return NO
     emit(f"Following Bert nodes will be updated: {names}\n")
     if flags.output is not None:
-        warn(api.save_replaced(model, done.model, flags.output, force=True))
-    elif done.changed:
-        api.save_in_place(done.model)
+        warn(done.save(flags.output, force=True).notes)
+    else:
+        done.save_in_place()
     return DONE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and gives the exit code."""
-    try:
-        flags = _parser().parse_args(argv)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else BAD
-    return run(lambda: _work(flags))
+    return run_tool(_parser(), _work, argv)
 
 
 if __name__ == "__main__":

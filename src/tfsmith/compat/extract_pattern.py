@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tfsmith import api
-from tfsmith.cli.common import BAD, DONE, LineParser, complain, run, warn
+from tfsmith.cli.common import DONE, LineParser, complain, run_tool, warn
+from tfsmith.verbs.extract import extract
 
 __all__ = ["main"]
 
@@ -28,13 +28,18 @@ def _parser() -> LineParser:
 
 
 def _work(flags: argparse.Namespace) -> int:
-    model = api.select_meta_graph(api.load(flags.path), flags.meta_graph)
-    function = flags.function or None
-    barriers, unknown = api.known_barriers(model, flags.barrier_nodes, function=function)
+    pattern = extract(
+        flags.path,
+        flags.seed_nodes,
+        flags.barrier_nodes,
+        flags.barrier_ops,
+        function=flags.function or None,
+        out=flags.output,
+        force=True,
+        meta_graph=flags.meta_graph,
+    )
     if flags.log in ("DEBUG", "INFO", "WARN"):
-        warn(f"barrier {name} is not in the graph, so nothing stops there" for name in unknown)
-    pattern = api.extract(model, flags.seed_nodes, barriers, flags.barrier_ops, function=function)
-    api.save_pattern(pattern, flags.output, model=model)
+        warn(pattern.notes)
     if flags.log == "DEBUG":
         for node in pattern.nodes:
             complain(f"DEBUG: node {node.name} ({node.op})")
@@ -45,11 +50,7 @@ def _work(flags: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and gives the exit code."""
-    try:
-        flags = _parser().parse_args(argv)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else BAD
-    return run(lambda: _work(flags))
+    return run_tool(_parser(), _work, argv)
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tfsmith import api
-from tfsmith.cli.common import BAD, DONE, LineParser, run
+from tfsmith.cli.common import DONE, LineParser, run_tool
+from tfsmith.verbs.recipe import make_recipe
 
 __all__ = ["main"]
 
@@ -21,17 +21,13 @@ def _parser() -> LineParser:
 
 
 def _work(flags: argparse.Namespace) -> int:
-    api.save_recipe(api.make_recipe(flags.pattern, flags.node_def), flags.output)
+    make_recipe(flags.pattern, flags.node_def, flags.output, force=True)
     return DONE
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and gives the exit code."""
-    try:
-        flags = _parser().parse_args(argv)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else BAD
-    return run(lambda: _work(flags))
+    return run_tool(_parser(), _work, argv)
 
 
 if __name__ == "__main__":

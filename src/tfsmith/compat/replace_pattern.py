@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tfsmith import api
-from tfsmith.cli.common import BAD, DONE, NO, LineParser, complain, run, warn
+from tfsmith.cli.common import DONE, NO, LineParser, complain, run_tool, warn
+from tfsmith.verbs.replace import replace
 
 __all__ = ["main"]
 
@@ -25,16 +25,14 @@ def _parser() -> LineParser:
 
 
 def _work(flags: argparse.Namespace) -> int:
-    model = api.select_meta_graph(api.load(flags.source_model), flags.meta_graph)
-    replaced = api.replace(model, flags.recipe)
+    replaced = replace(flags.source_model, flags.recipe, out=flags.output, force=True, meta_graph=flags.meta_graph)
     if not replaced.matches:
         complain(f"ERROR: Failed to find and replace the pattern in the model: {replaced.reason}")
         if flags.log in ("DEBUG", "INFO") and replaced.nearest_miss is not None:
             complain(f"INFO: nearest miss: {replaced.nearest_miss.reason}")
         return NO
-    notes = (*replaced.notes, *api.save_replaced(model, replaced.model, flags.output, force=True))
     if flags.log not in ("ERROR", "FATAL"):
-        warn(notes)
+        warn(replaced.notes)
     if flags.log in ("DEBUG", "INFO"):
         for match in replaced.matches:
             complain(f"INFO: Pattern located and replaced in {match.body or 'graph_def'}.")
@@ -43,11 +41,7 @@ def _work(flags: argparse.Namespace) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the tool and gives the exit code."""
-    try:
-        flags = _parser().parse_args(argv)
-    except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else BAD
-    return run(lambda: _work(flags))
+    return run_tool(_parser(), _work, argv)
 
 
 if __name__ == "__main__":

@@ -266,7 +266,7 @@ def _classes() -> tuple[Any, Any]:
 
 
 _INSTALL = "pip install 'tfsmith[openvino]'"
-_OTHER = "run it with TensorFlow (--engine tensorflow)"
+_OTHER = "run it with TensorFlow ({engine='tensorflow'})"
 _SETTINGS = MappingProxyType({"INFERENCE_PRECISION_HINT": "f32"})  # else it may compute in bfloat16 on its own accord
 _NO_RULE = re.compile(r"No conversion rule found for operations: ([^\n]*)")
 _FAILED = re.compile(
@@ -362,7 +362,7 @@ class OpenVinoProgram:
 def _notes(program: Program) -> tuple[str, ...]:
     ports = (*program.inputs.values(), *program.outputs.values())
     if any(port.dtype is not None and port.dtype.base.name == "float64" for port in ports):
-        return ("OpenVINO computes float64 as float32; for all digits take TensorFlow (--engine tensorflow)",)
+        return ("OpenVINO computes float64 as float32; for all digits take TensorFlow",)
     return ()
 
 
@@ -387,7 +387,7 @@ class _Converted:
 
         self.program = program
         self.flat = _ranked(program.flat(fed), ranks)
-        outputs = list(self.flat.outputs.values())
+        outputs = _tensors(self.flat)
         self.handover = Handover(self.flat.graph, outputs)
         frontend = FrontEndManager().load_by_framework("tf")
         try:
@@ -399,6 +399,11 @@ class _Converted:
         if len(self.model.outputs) != len(outputs):
             what = f"OpenVINO made {len(self.model.outputs)} outputs of {len(outputs)}"
             raise EngineError(what, path=program.path, remedy=_OTHER)
+
+
+def _tensors(flat: FlatGraph) -> list[str]:
+    """The tensors that are the outputs, each once: OpenVINO dies of one that it is asked for twice."""
+    return list(dict.fromkeys(flat.outputs.values()))
 
 
 def _ranked(flat: FlatGraph, ranks: Mapping[str, int]) -> FlatGraph:
@@ -427,7 +432,8 @@ class _Request:
         named = {name: port for port in self._compiled.inputs for name in port.names}
         # what the graph does not need after all, OpenVINO leaves out
         self._inputs = {key: named[name] for key, name in converted.flat.inputs.items() if name in named}
-        self._outputs = [(key, program.outputs[key]) for key in converted.flat.outputs]
+        places = {name: index for index, name in enumerate(_tensors(converted.flat))}
+        self._outputs = [(key, program.outputs[key], places[name]) for key, name in converted.flat.outputs.items()]
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         try:
@@ -437,10 +443,10 @@ class _Request:
         except Exception as error:
             what = f"OpenVINO failed: {one_line(str(error))}"
             is_memory = isinstance(error, MemoryError) or "allocate" in str(error)
-            remedy = "run the batch in chunks (--chunk N)" if is_memory else "check the shapes of the inputs"
+            remedy = "run the batch in chunks ({chunk})" if is_memory else "check the shapes of the inputs"
             raise EngineError(what, path=self._path, remedy=remedy) from error
         kinds = [output.element_type.get_type_name() for output in self._compiled.outputs]
-        return {key: _taken(results[index], port, kinds[index]) for index, (key, port) in enumerate(self._outputs)}
+        return {key: _taken(results[index], port, kinds[index]) for key, port, index in self._outputs}
 
     def close(self) -> None:
         """Lets go of it all, in the order of who needs whom."""
@@ -511,7 +517,7 @@ def _nodes_by_op(graph: Graph) -> dict[str, list[str]]:
 def _unconverted(flat: FlatGraph, frontend: Any) -> set[str]:
     """The nodes that are left when all others are converted."""
     try:
-        handover = Handover(flat.graph, list(flat.outputs.values()))
+        handover = Handover(flat.graph, _tensors(flat))
         model = frontend.convert_partially(frontend.load(handover.iterator()))
         return {op.get_friendly_name() for op in model.get_ops() if op.get_type_name() == "TFFrameworkNode"}
     except Exception:  # only to tell more exactly; all nodes of the op are told otherwise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType, TracebackType
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 from tfsmith.errors import EngineError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
+from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.records import field, record
@@ -23,7 +24,8 @@ __all__ = [
     "Lack",
     "LackError",
     "FlatGraph",
-    "Stored",
+    "ProgramFiles",
+    "WriteModel",
     "Program",
     "Options",
     "Compiled",
@@ -99,7 +101,7 @@ class FlatGraph:
 
 
 @record
-class Stored:
+class ProgramFiles:
     """A program on disk, as TensorFlow loads it.
 
     Attributes:
@@ -117,8 +119,12 @@ class Stored:
     tags: tuple[str, ...] = ()
 
 
+WriteModel = Callable[[Model, Path, Literal["pb", "saved_model"]], None]
+"""Writes a model in one of the forms that TensorFlow loads. The verbs bring it, for only they know the formats."""
+
+
 class Program(Protocol):
-    """A model with chosen inputs and outputs. The api makes it; each engine takes from it the form that it runs."""
+    """A model with chosen inputs and outputs. Each engine takes from it the form that it runs."""
 
     @property
     def path(self) -> Path | None:
@@ -144,20 +150,22 @@ class Program(Protocol):
         """One graph without variables, for a run that feeds these keys. No value is read."""
         ...
 
-    def stored(self, folder: Path) -> Stored:
-        """Where it lies on disk. What does not lie there in a form that TensorFlow loads is written to `folder`."""
+    def files(self, folder: Path, write: WriteModel) -> ProgramFiles:
+        """What TensorFlow loads: the model's own files, or what `write` writes into `folder`."""
         ...
 
 
 @record
 class Options:
-    """What an engine may be told.
+    """How an engine is to run a program.
 
     Attributes:
+        write: Writes models for engines that load files.
         op_libraries: Shared libraries with ops that TensorFlow lacks.
         settings: Settings of the engine itself, by its own names.
     """
 
+    write: WriteModel
     op_libraries: tuple[Path, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 from tfsmith.engines.frames import read_frame, write_frame
-from tfsmith.engines.protocol import Lack, LackError, Options, Program, Stored
+from tfsmith.engines.protocol import Lack, LackError, Options, Program, ProgramFiles
 from tfsmith.errors import CorruptFileError, EngineError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class TensorFlow:
                 raise EngineError("there is no such op library", path=library, remedy=remedy)
         lacks = () if options.op_libraries else self.lacks(program)
         if lacks:
-            remedy = "pass the library that has them (--op-library SO)"
+            remedy = "pass the library that has them ({op_libraries})"
             raise LackError(self.name, lacks, path=program.path, remedy=remedy)
         return TensorFlowProgram(program, options)
 
@@ -82,15 +82,15 @@ class TensorFlowProgram:
     def __init__(self, program: Program, options: Options) -> None:
         self._path = program.path
         self._folder = tempfile.TemporaryDirectory(prefix="tfsmith-")
-        stored = program.stored(Path(self._folder.name))
-        self._inputs = stored.inputs
-        self._outputs = stored.outputs
+        files = program.files(Path(self._folder.name), options.write)
+        self._inputs = files.inputs
+        self._outputs = files.outputs
         self._child = _Child(self._path)
         say = {
             "do": "load",
-            "kind": stored.kind,
-            "path": str(stored.path.absolute()),
-            "tags": list(stored.tags),
+            "kind": files.kind,
+            "path": str(files.path.absolute()),
+            "tags": list(files.tags),
             "op_libraries": [str(path.absolute()) for path in options.op_libraries],
         }
         try:
@@ -222,30 +222,30 @@ main()
 
 
 def measure_speed(
-    programs: Sequence[Program], feeds: Mapping[str, NDArray[Any]], *, op_libraries: Sequence[Path], repeat: int
+    programs: Sequence[Program], feeds: Mapping[str, NDArray[Any]], options: Options, *, repeat: int
 ) -> tuple[tuple[float, ...], ...]:
     """Seconds of each run of each program; runs that warm up are not among them. Starts TensorFlow.
 
     Args:
         programs: What to run.
         feeds: What to feed to each, by key; keys that a program does not have are left out.
-        op_libraries: Shared libraries with custom ops.
+        options: What writes models, and the libraries with custom ops.
         repeat: How often to run each.
 
     Raises:
         EngineError: TensorFlow is not installed, refused, or its process died.
     """
     with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
-        stored = []
+        files = []
         for number, program in enumerate(programs):
             place = Path(folder) / str(number)
             place.mkdir()
-            stored.append(program.stored(place))
+            files.append(program.files(place, options.write))
         request = io.BytesIO()
         say = {
-            "op_libraries": [str(path.absolute()) for path in op_libraries],
+            "op_libraries": [str(path.absolute()) for path in options.op_libraries],
             "repeat": repeat,
-            "programs": [_told(one, feeds) for one in stored],
+            "programs": [_told(one, feeds) for one in files],
         }
         write_frame(request, say, feeds)
         told = _ask(request.getvalue())
@@ -254,13 +254,13 @@ def measure_speed(
     return tuple(tuple(map(float, times)) for times in told["seconds"])
 
 
-def _told(stored: Stored, feeds: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
+def _told(files: ProgramFiles, feeds: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
     return {
-        "kind": stored.kind,
-        "path": str(stored.path.absolute()),
-        "tags": list(stored.tags),
-        "inputs": {stored.inputs[key]: key for key in feeds if key in stored.inputs},
-        "fetches": list(dict.fromkeys(stored.outputs.values())),
+        "kind": files.kind,
+        "path": str(files.path.absolute()),
+        "tags": list(files.tags),
+        "inputs": {files.inputs[key]: key for key in feeds if key in files.inputs},
+        "fetches": list(dict.fromkeys(files.outputs.values())),
     }
 
 

@@ -120,5 +120,5 @@ def explain(error: Exception) -> dict[str, Any]:
     elif "able not initialized" in what:
         found["remedy"] = "a plain graph has lost what fills its tables; run the SavedModel or .meta that it came from"
     elif "not registered" in what:
-        found["remedy"] = "pass the library that has the op (--op-library SO)"
+        found["remedy"] = "pass the library that has the op ({op_libraries})"
     return found

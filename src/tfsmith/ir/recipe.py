@@ -316,6 +316,11 @@ class Unit:
     passed: tuple[str, ...] = ()
     number: int | None = None
 
+    @property
+    def bindings(self) -> dict[str, str]:
+        """For each name in the query, the node or tensor (`node:0`) of the model that it is bound to."""
+        return {**self.nodes, **{name: str(endpoint) for name, endpoint in self.inputs.items()}}
+
 
 @record
 class Match:
@@ -332,6 +337,31 @@ class Match:
     variant: Variant
     units: tuple[Unit, ...]
     before: Unit | None = None
+
+    @property
+    def where(self) -> str:
+        """Where it is: "the graph", or "function NAME"."""
+        return "the graph" if self.body is None else f"function {self.body}"
+
+    @property
+    def parts(self) -> tuple[Unit, ...]:
+        """All occurrences of queries: the units, and what stands in front of them."""
+        return self.units if self.before is None else (*self.units, self.before)
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The names of all nodes, each once, in the order of the units."""
+        return tuple(dict.fromkeys(name for unit in self.parts for name in (*unit.nodes.values(), *unit.passed)))
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The nodes whose outputs the rest of the model may use; of a chain, those of its last unit."""
+        return tuple(dict.fromkeys(self.units[-1].nodes[output.node] for output in self.variant.query.outputs))
+
+    @property
+    def bindings(self) -> dict[str, str]:
+        """For each name in the recipe, the node or tensor that it is bound to; of a chain, in its first unit."""
+        return {**(self.before.bindings if self.before is not None else {}), **self.units[0].bindings}
 
 
 @record

@@ -20,7 +20,7 @@ from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.passes.interface import choose_outputs, tensor_names
 from tfsmith.records import record, replace
 
-__all__ = ["Target", "find_target", "target_names", "Checked", "Obstacle", "check_target"]
+__all__ = ["Target", "find_target", "target_names", "TargetCheck", "Obstacle", "check_target"]
 
 _FOLDER = Path(__file__).with_name("targets")
 _RELEASE = re.compile(r"(?:tensorflow|tf)-(\d{1,4}\.\d{1,4})(?:\.\d+)*")
@@ -31,7 +31,7 @@ class Target:
     """A program that imports graphs.
 
     Attributes:
-        name: As `--for` takes it.
+        name: As `check` takes it.
         title: What people call it.
         version: The version that the table speaks of.
         source: Where the table comes from.
@@ -68,7 +68,7 @@ class Target:
 
 
 def target_names() -> list[str]:
-    """What `--for` takes, sorted; TensorFlow's releases last."""
+    """The names of all targets, sorted; TensorFlow's releases last."""
     releases = [f"tensorflow-{release}" for release in _releases()]
     return ["migraphx", "onnx", "openvino", "tflite", "tflite-flex", *releases]
 
@@ -89,7 +89,8 @@ def find_target(name: str) -> Target:
         return _simple(wanted, "tflite", "flex")
     names = target_names()
     near = nearest(wanted, names) or ["migraphx", "openvino", "tflite", "onnx", names[-1]]
-    raise UsageError(f"there is no target {name!r}", remedy=f"near are {', '.join(near)}; --list shows all")
+    remedy = f"near are {', '.join(near)}; `tfsmith check --list` shows all"
+    raise UsageError(f"there is no target {name!r}", remedy=remedy)
 
 
 def _simple(name: str, table: str, more: str = "") -> Target:
@@ -206,7 +207,7 @@ class Obstacle:
 
 
 @record
-class Checked:
+class TargetCheck:
     """What a check found.
 
     Attributes:
@@ -229,7 +230,9 @@ class Checked:
         return not self.obstacles
 
 
-def check_target(model: Model, target: Target, *, outputs: Sequence[str] = (), signature: str | None = None) -> Checked:
+def check_target(
+    model: Model, target: Target, *, outputs: Sequence[str] = (), signature: str | None = None
+) -> TargetCheck:
     """What of a model the target cannot import. Linear in nodes and edges; reads no weights.
 
     Args:
@@ -264,7 +267,7 @@ def _frozen(model: Model, outputs: Sequence[str], signature: str | None) -> Mode
         return None
 
 
-def _with_freezing(model: Model, found: Checked, after: Checked, outputs: Sequence[str]) -> Checked:
+def _with_freezing(model: Model, found: TargetCheck, after: TargetCheck, outputs: Sequence[str]) -> TargetCheck:
     """The obstacles, with `tfsmith freeze` as the remedy of those that it removes; and those that it uncovers."""
     named = f" --outputs {','.join(outputs)}" if outputs else ""
     command = f"`tfsmith freeze {model.path or 'MODEL'} -o frozen.pb{named}`"
@@ -279,7 +282,7 @@ def _with_freezing(model: Model, found: Checked, after: Checked, outputs: Sequen
     return replace(found, obstacles=_sorted([*kept, *inner]), notes=found.notes or after.notes)
 
 
-def _check(model: Model, target: Target, outputs: Sequence[str], signature: str | None) -> Checked:
+def _check(model: Model, target: Target, outputs: Sequence[str], signature: str | None) -> TargetCheck:
     graph = model.graph
     notes: list[str] = []
     nodes = _needed(model, outputs, signature, notes)
@@ -290,7 +293,7 @@ def _check(model: Model, target: Target, outputs: Sequence[str], signature: str 
     if target.static_shapes:
         obstacles += _shapes(model, nodes)
     notes += looked_at.notes()
-    return Checked(target, _sorted(obstacles), tuple(notes), looked_at.count)
+    return TargetCheck(target, _sorted(obstacles), tuple(notes), looked_at.count)
 
 
 _ORDER = ("format", "version", "op", "attribute", "dtype", "shape")
@@ -323,7 +326,7 @@ def _likely(model: Model, notes: list[str]) -> set[str]:
         found = choose_outputs(model, (), None)
     except TfsmithError:
         return set()
-    notes.append(f"only what {', '.join(found)} needs was looked at; --outputs names others")
+    notes.append(f"only what {', '.join(found)} needs was looked at; name others as outputs to look at them")
     return {endpoint.node for endpoint in found.values()}
 
 

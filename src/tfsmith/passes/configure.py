@@ -19,13 +19,13 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.records import record, replace
 
-__all__ = ["Configured", "Setting", "configure"]
+__all__ = ["ConfiguredNodes", "NodeSetting", "configure"]
 
 _KINDS = ("string", "int", "float", "bool", "type", "shape", "func")
 
 
 @record
-class Setting:
+class NodeSetting:
     """A node whose attributes were asked to be set.
 
     Attributes:
@@ -44,7 +44,7 @@ class Setting:
 
 
 @record
-class Configured:
+class ConfiguredNodes:
     """What came of it.
 
     Attributes:
@@ -55,14 +55,14 @@ class Configured:
     """
 
     model: Model
-    changed: tuple[Setting, ...]
-    unchanged: tuple[Setting, ...] = ()
-    nearest: tuple[str, ...] = ()
+    changed: tuple[NodeSetting, ...]
+    unchanged: tuple[NodeSetting, ...]
+    nearest: tuple[str, ...]
 
 
 def configure(
     model: Model, settings: Mapping[str, Any], *, ops: Sequence[str] = (), nodes: Sequence[str] = ()
-) -> Configured:
+) -> ConfiguredNodes:
     """Sets attributes of nodes in all meta graphs and their functions. Linear; decodes the nodes that are chosen.
 
     Args:
@@ -77,13 +77,13 @@ def configure(
         UsageError: Nothing is asked for, the op has no such attribute, or a value is of another kind.
     """
     if not ops and not nodes:
-        raise UsageError("no node is chosen", remedy="choose by op (--op Bert) or by name (--node 'bert/*')")
+        raise UsageError("no node is chosen", remedy="choose by op ({ops}) or by name ({nodes})")
     if not settings:
-        raise UsageError("there is nothing to set", remedy="say --set ATTRIBUTE=VALUE")
+        raise UsageError("there is nothing to set", remedy="give attributes and values ({settings})")
     if not model.has_graph:
         raise model.no_graph()
     chooser = _Chooser(frozenset(ops), tuple(compile_regex(translate(glob)) for glob in nodes))
-    found: list[Setting] = []
+    found: list[NodeSetting] = []
     metas = []
     for meta in model.meta_graphs:
         graph, settled = _configure_graph(meta.graph, chooser, settings)
@@ -92,7 +92,7 @@ def configure(
     changed = tuple(one for one in found if dict(one.before) != dict(one.after))
     unchanged = tuple(one for one in found if dict(one.before) == dict(one.after))
     result = replace(model, meta_graphs=tuple(metas), raw=None) if changed else model
-    return Configured(result, changed, unchanged, () if found else _nearest(model, ops, nodes))
+    return ConfiguredNodes(result, changed, unchanged, () if found else _nearest(model, ops, nodes))
 
 
 @record
@@ -108,9 +108,9 @@ class _Chooser:
                 yield node
 
 
-def _configure_graph(graph: Graph, chooser: _Chooser, settings: Mapping[str, Any]) -> tuple[Graph, list[Setting]]:
+def _configure_graph(graph: Graph, chooser: _Chooser, settings: Mapping[str, Any]) -> tuple[Graph, list[NodeSetting]]:
     """The graph itself if nothing in it changes."""
-    found: list[Setting] = []
+    found: list[NodeSetting] = []
     nodes = _configured(graph, None, chooser, settings, found)
     functions = {}
     for name, function in graph.library.items():
@@ -125,14 +125,14 @@ def _configure_graph(graph: Graph, chooser: _Chooser, settings: Mapping[str, Any
 
 
 def _configured(
-    body: Body, name: str | None, chooser: _Chooser, settings: Mapping[str, Any], found: list[Setting]
+    body: Body, name: str | None, chooser: _Chooser, settings: Mapping[str, Any], found: list[NodeSetting]
 ) -> dict[str, Node]:
     """The nodes of a body that change."""
     changes: dict[str, Node] = {}
     for node in chooser.choose(body):
         after = dict(_value(node, key, value, body.op_def) for key, value in settings.items())
         before = {key: node.attrs.get(key) for key in after}
-        found.append(Setting(name, node.name, node.op, before, after))
+        found.append(NodeSetting(name, node.name, node.op, before, after))
         if before != after:
             changes[node.name] = node.replace(attrs=after)
     return changes

@@ -1,22 +1,81 @@
-"""`Goal` and `Move`: what an attempt has to reach, and how it could."""
+"""One attempt to find a query at one place: what it has to reach, how it could, and what failed nearest to a match."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
 from tfsmith.ir.node import CONTROL, Endpoint, Node
-from tfsmith.ir.recipe import NameRule, Unit
+from tfsmith.ir.recipe import Miss, NameRule, Unit
 from tfsmith.limits import MAX_MATCH_STEPS
 from tfsmith.patterns.index import BodyIndex, Budget, GaveUp
-from tfsmith.patterns.misses import Nearest, describe_misfit, describe_name
-from tfsmith.patterns.query import Plan, Slot, Step, Wanted, misfit
+from tfsmith.patterns.query import Plan, PlanNode, Slot, Step, misfit
 
-__all__ = ["Goal", "Move", "Rule", "Cones", "Attempt"]
+__all__ = ["Goal", "Move", "Rule", "Cones", "Attempt", "Nearest", "describe_misfit", "describe_name"]
 
 Rule = Callable[[Endpoint], bool]
 """Whether an input of the query may stand for this tensor."""
+
+
+class Nearest:
+    """Keeps the nearest miss of a search. A sentence is made only for one that is nearer than those before.
+
+    Attributes:
+        miss: The nearest so far; None while nothing failed.
+        already: Nodes that fitted before the present attempt began, and count with it.
+    """
+
+    __slots__ = ("_body", "_is_fixed", "_outside", "_variant", "already", "miss")
+
+    def __init__(self, body: str | None, outside: Container[str] = ()) -> None:
+        """Begins without a miss; `outside` are the nodes that something other than this search has taken."""
+        self.miss: Miss | None = None
+        self.already = 0
+        self._body = body
+        self._outside = outside
+        self._variant = ""
+        self._is_fixed = False
+
+    def turn_to(self, variant: str) -> None:
+        """From here on, another variant is looked for."""
+        self._variant = variant
+
+    def is_own(self, name: str) -> bool:
+        """Whether a node that is taken was taken by this search."""
+        return name not in self._outside
+
+    def is_beaten_by(self, matched: int) -> bool:
+        """Whether an attempt in which so many nodes fitted is nearer than all before; of equals, the first counts."""
+        return not self._is_fixed and (self.miss is None or matched + self.already > self.miss.matched)
+
+    def offer(self, matched: int, wanted: str, found: str, reason: str, *, must: bool = False) -> None:
+        """A failed attempt. One that `must` be told stays the nearest."""
+        if self.is_beaten_by(matched) or (must and not self._is_fixed):
+            self.miss = Miss(self._body, self._variant, matched + self.already, wanted, found, reason)
+            self._is_fixed = must
+
+
+def describe_misfit(wanted: PlanNode, endpoint: Endpoint, output: int, index: BodyIndex) -> str:
+    """What is wrong with what stands in the place of a wanted node."""
+    node = index.nodes.get(endpoint.node)
+    ops = " or ".join(wanted.query.ops)
+    if node is None:
+        what = "it is an argument of the function" if endpoint.node in index.body.args else "there is no such node"
+        return f"{what}, and the op must be {ops}"
+    if endpoint.output != output:
+        return f"it must be output {output}, and it is output {endpoint.output}"
+    return misfit(wanted, node, index) or "it does not fit"
+
+
+def describe_name(rule: NameRule, names: Sequence[str], number: int | None) -> str | None:
+    """What is wrong with the names of one thing; None if they fit. `number` is what `{i}` is elsewhere in the unit."""
+    found = rule.count(names)
+    if found is None:
+        return f"its name must fit {rule.text!r}, and it is {names[-1]!r}"
+    if rule.count(names, number) is None:
+        return f"{{i}} is {number} in other names of the unit, and {found} in {names[-1]!r}"
+    return None
 
 
 class Goal(NamedTuple):
@@ -47,7 +106,7 @@ class Move(NamedTuple):
         input: The number of the input of the query that is bound to `start`, if that is what the move does.
     """
 
-    wanted: Wanted | None
+    wanted: PlanNode | None
     found: str
     slots: tuple[Slot, ...]
     start: Endpoint
@@ -304,7 +363,7 @@ class Attempt:
         name = self._bound.get(slot.node)
         return None if name is None else Endpoint(name, slot.output)
 
-    def _await(self, wanted: Wanted, slot: Slot) -> list[Move]:
+    def _await(self, wanted: PlanNode, slot: Slot) -> list[Move]:
         """The ways to bind what a wanted node waits for to one of those that the found node waits for."""
         user = self._bound[wanted.number]
         names = self._index.controls(user)
@@ -473,7 +532,7 @@ class Attempt:
         reason = f"{head} in the place of {wanted.name!r}, but {why}"
         self._nearest.offer(len(self._bound), wanted.name, name, reason)
 
-    def _miss_number(self, wanted: Wanted, name: str) -> None:
+    def _miss_number(self, wanted: PlanNode, name: str) -> None:
         assert wanted.rule is not None  # else it has no number
         if self._nearest.is_beaten_by(len(self._bound)):
             why = describe_name(wanted.rule, (name,), self._numbers.get(_COUNT))

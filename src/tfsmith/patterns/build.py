@@ -16,32 +16,19 @@ from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.patterns.expressions import evaluate, typed
-from tfsmith.patterns.fold import fold
 from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import field, record, replace
 
 __all__ = [
     "MatchFacts",
     "common_scope",
-    "match_nodes",
     "split_output",
     "Built",
-    "Draft",
-    "Source",
+    "NewNode",
+    "InputRef",
     "build",
     "target_name",
 ]
-
-
-def match_nodes(match: Match) -> tuple[str, ...]:
-    """The names of all nodes of a match, each once, in the order of its units."""
-    return tuple(dict.fromkeys(name for unit in _units(match) for name in (*unit.nodes.values(), *unit.passed)))
-
-
-def _units(match: Match) -> Iterator[Unit]:
-    yield from match.units
-    if match.before is not None:
-        yield match.before
 
 
 def common_scope(names: tuple[str, ...]) -> str:
@@ -95,8 +82,7 @@ class MatchFacts:
         """
         found = self.find(x)
         if found is None:
-            units = list(_units(self._match))
-            names = [name for unit in units for name in (*unit.inputs, *unit.nodes)]
+            names = [name for unit in self._match.parts for name in (*unit.inputs, *unit.nodes)]
             near = nearest(x, dict.fromkeys(names)) or list(dict.fromkeys(names))[:5]
             what = f"there is no {x!r} among the inputs and nodes of the query"
             raise UsageError(what, remedy=f"the nearest names are {', '.join(near)}")
@@ -131,7 +117,7 @@ _PLACE = re.compile(r"\{(scope|seed|name)\}")
 
 
 @record
-class Source:
+class InputRef:
     """What an input takes.
 
     Attributes:
@@ -145,7 +131,7 @@ class Source:
 
 
 @record
-class Draft:
+class NewNode:
     """A node to be put in.
 
     Attributes:
@@ -164,15 +150,15 @@ class Draft:
     key: str
     name: str
     op: str
-    inputs: tuple[Source, ...]
-    waits_for: tuple[Source, ...]
+    inputs: tuple[InputRef, ...]
+    waits_for: tuple[InputRef, ...]
     attrs: Mapping[str, Attr]
     device: str
     op_def: OpDef
     is_known: bool
     controls: tuple[str, ...] = ()
 
-    def waiting(self, names: Sequence[str]) -> Draft:
+    def waiting(self, names: Sequence[str]) -> NewNode:
         """The same node, which waits for these nodes of the model, too."""
         return replace(self, controls=tuple(dict.fromkeys((*self.controls, *names)))) if names else self
 
@@ -182,13 +168,13 @@ class Built:
     """What takes the place of a match.
 
     Attributes:
-        drafts: The new nodes, each behind those it takes.
+        new_nodes: The new nodes, each behind those it takes.
         outputs: For each output of the match, what takes its place.
         kept: Nodes of the match that the new ones take.
     """
 
-    drafts: tuple[Draft, ...]
-    outputs: Mapping[Endpoint, Source]
+    new_nodes: tuple[NewNode, ...]
+    outputs: Mapping[Endpoint, InputRef]
     kept: frozenset[str] = field(default_factory=frozenset)
 
 
@@ -212,7 +198,7 @@ def target_name(template: str, name: str, seed: str, nodes: tuple[str, ...]) -> 
     found = _PLACE.sub(lambda place: words[place[1]], template).strip("/")
     if _NAME.match(found) is None:
         what = f"{found!r} is no name for a node"
-        raise UsageError(what, remedy="use letters, digits, and . _ / - ; {scope}, {seed} and {name} are filled in")
+        raise UsageError(what, remedy="use letters, digits, and . _ / - ; scope, seed and name in braces are filled in")
     return found
 
 
@@ -226,8 +212,8 @@ class _Builder:
         self._knowledge = knowledge
         self._facts = MatchFacts(match, body, knowledge)
         self._targets = {target.name: target for target in match.variant.targets}
-        self._drafts: dict[str, Draft] = {}
-        self._nodes = match_nodes(match)
+        self._new: dict[str, NewNode] = {}
+        self._nodes = match.nodes
         self._own = frozenset(self._nodes)
         first = next(iter(match.variant.outputs), None) or match.variant.query.outputs[0]
         self._seed = match.units[-1].nodes[first.node]
@@ -235,14 +221,14 @@ class _Builder:
     def build(self) -> Built:
         for target in self._ordered():
             try:
-                self._drafts[target.name] = self._draft(target)
+                self._new[target.name] = self._new_node(target)
             except TfsmithError as error:
                 raise self._placed(error, f"target {target.name!r}") from error
         outputs = {self._found(wanted): self._output(new) for wanted, new in self._match.variant.outputs.items()}
-        drafts = _without_unused(list(self._drafts.values()), outputs.values())
-        sources = [source for draft in drafts for source in (*draft.inputs, *draft.waits_for)]
+        new_nodes = _without_unused(list(self._new.values()), outputs.values())
+        sources = [source for node in new_nodes for source in (*node.inputs, *node.waits_for)]
         kept = frozenset(source.endpoint.node for source in (*sources, *outputs.values()) if source.kind == "found")
-        return Built(tuple(drafts), outputs, kept)
+        return Built(tuple(new_nodes), outputs, kept)
 
     def _placed(self, error: TfsmithError, place: str) -> TfsmithError:
         """The same error with its place in the recipe."""
@@ -258,7 +244,7 @@ class _Builder:
             raise self._placed(UsageError(what, remedy="map outputs of wanted nodes"), "outputs")
         return Endpoint(found, wanted.output)
 
-    def _output(self, new: Endpoint) -> Source:
+    def _output(self, new: Endpoint) -> InputRef:
         try:
             return self._source(new.node if new.output == 0 else f"{new.node}:{new.output}", "")
         except TfsmithError as error:
@@ -290,23 +276,23 @@ class _Builder:
     def _inputs(self) -> Mapping[str, Endpoint]:
         return self._match.units[0].inputs
 
-    def _source(self, text: str, user: str) -> Source:
+    def _source(self, text: str, user: str) -> InputRef:
         """What an input's text means: an input of the query, then a target, then a wanted node."""
         if text not in self._inputs():
             for key, output in ((text, 0), split_output(text)):
                 if key in self._targets and key != user:
-                    return Source(Endpoint(key, output), "new")
+                    return InputRef(Endpoint(key, output), "new")
         found = self._facts.find(text)
         if found is None:
             self._facts.tensor(text)  # says what there is
             raise AssertionError
         return self._given(found)
 
-    def _given(self, endpoint: Endpoint) -> Source:
+    def _given(self, endpoint: Endpoint) -> InputRef:
         """A tensor that was there before; an input of a unit may well be given by the unit before it."""
-        return Source(endpoint, "found" if endpoint.node in self._own else "given")
+        return InputRef(endpoint, "found" if endpoint.node in self._own else "given")
 
-    def _sources(self, target: TargetNode) -> Iterator[Source]:
+    def _sources(self, target: TargetNode) -> Iterator[InputRef]:
         for text in target.inputs:
             each = _EACH.match(text)
             if text.startswith("^"):
@@ -323,7 +309,7 @@ class _Builder:
                         raise AssertionError
                     yield self._given(found)
 
-    def _draft(self, target: TargetNode) -> Draft:
+    def _new_node(self, target: TargetNode) -> NewNode:
         inputs = tuple(self._sources(target))
         waits = tuple(self._source(text[1:], target.name) for text in target.inputs if text.startswith("^"))
         known = self._body.op_def(target.op)
@@ -333,9 +319,9 @@ class _Builder:
             attrs = self._completed(attrs, known, inputs)
         device = target.device or self._body[self._seed].device
         name = target_name(target.rename, target.name, self._seed, self._nodes)
-        draft = Draft(target.name, name, target.op, inputs, waits, attrs, device, op_def, known is not None)
-        folded = self._folded(draft) if target.fold and not waits else None
-        return draft if folded is None else folded
+        node = NewNode(target.name, name, target.op, inputs, waits, attrs, device, op_def, known is not None)
+        folded = self._folded(node) if target.fold and not waits else None
+        return node if folded is None else folded
 
     def _made_op(self, target: TargetNode) -> OpDef:
         """What the recipe says of an op that nobody knows: the names of its outputs."""
@@ -365,7 +351,7 @@ class _Builder:
         of_type = dtype.value if dtype is not None and isinstance(dtype.value, DType) else None
         return typed(evaluate(given.text, self._facts), kind, of_type)
 
-    def _completed(self, attrs: dict[str, Attr], op: OpDef, inputs: Sequence[Source]) -> dict[str, Attr]:
+    def _completed(self, attrs: dict[str, Attr], op: OpDef, inputs: Sequence[InputRef]) -> dict[str, Attr]:
         """The attributes with those types and numbers that the inputs tell, where the recipe does not say them."""
         defaults = {attr.name: attr.default for attr in op.attrs if attr.name not in attrs}
         if not defaults:
@@ -380,7 +366,7 @@ class _Builder:
             raise UnsupportedError(what, remedy=f"give it in the recipe, as a value or as attr(node, {missing[0]})")
         return {name: found[name] for name in sorted(found)}
 
-    def _told(self, op: OpDef, inputs: Sequence[Source]) -> Iterator[tuple[str, Attr]]:
+    def _told(self, op: OpDef, inputs: Sequence[InputRef]) -> Iterator[tuple[str, Attr]]:
         """The attributes that inputs tell: their types, and how many there are of a list, if there is but one."""
         lists = sum(bool(arg.number_attr or arg.type_list_attr) for arg in op.inputs)
         at = 0
@@ -398,48 +384,50 @@ class _Builder:
             if arg.type_attr and types and types[0] is not None:
                 yield arg.type_attr, Attr("type", types[0].base)
 
-    def _type_of(self, source: Source) -> DType | None:
+    def _type_of(self, source: InputRef) -> DType | None:
         if source.kind != "new":
             return self._knowledge.dtype(self._body, source.endpoint)
-        draft = self._drafts[source.endpoint.node]
+        node = self._new[source.endpoint.node]
         try:
-            types = draft.op_def.output_types(draft.attrs)
+            types = node.op_def.output_types(node.attrs)
         except InvalidModelError:
             return None
         return types[source.endpoint.output] if source.endpoint.output < len(types) else None
 
-    def _constant(self, source: Source) -> Tensor | None:
+    def _constant(self, source: InputRef) -> Tensor | None:
         if source.kind != "new":
             return self._knowledge.constant(self._body, source.endpoint)
-        draft = self._drafts[source.endpoint.node]
-        found = draft.attrs.get("value") if draft.op == "Const" else None
+        node = self._new[source.endpoint.node]
+        found = node.attrs.get("value") if node.op == "Const" else None
         return None if found is None or found.kind != "tensor" else found.value
 
-    def _folded(self, draft: Draft) -> Draft | None:
-        values = [self._constant(source) for source in draft.inputs]
+    def _folded(self, node: NewNode) -> NewNode | None:
+        from tfsmith.patterns.fold import fold  # few recipes compute
+
+        values = [self._constant(source) for source in node.inputs]
         known = [value for value in values if value is not None]
         op = self._body.op_def("Const")
-        value = fold(draft.op, known, draft.attrs) if len(known) == len(values) else None
+        value = fold(node.op, known, node.attrs) if len(known) == len(values) else None
         if value is None or op is None:
             return None
         attrs = {"dtype": Attr("type", value.dtype), "value": Attr("tensor", value)}
-        controls = tuple(dict.fromkeys(name for source in draft.inputs for name in self._controls(source)))
-        return replace(draft, op="Const", inputs=(), attrs=attrs, op_def=op, is_known=True, controls=controls)
+        controls = tuple(dict.fromkeys(name for source in node.inputs for name in self._controls(source)))
+        return replace(node, op="Const", inputs=(), attrs=attrs, op_def=op, is_known=True, controls=controls)
 
-    def _controls(self, source: Source) -> tuple[str, ...]:
+    def _controls(self, source: InputRef) -> tuple[str, ...]:
         """What a constant waits for: in TF1's loops, this says where it belongs."""
         if source.kind == "new":
-            return self._drafts[source.endpoint.node].controls
+            return self._new[source.endpoint.node].controls
         node = self._body.by_name.get(source.endpoint.node)
         return () if node is None else node.control_inputs
 
 
-def _without_unused(drafts: list[Draft], outputs: Iterable[Source]) -> list[Draft]:
+def _without_unused(new_nodes: list[NewNode], outputs: Iterable[InputRef]) -> list[NewNode]:
     """The new nodes without those constants that only served to compute others."""
     used = {source.endpoint.node for source in outputs if source.kind == "new"}
-    for draft in reversed(drafts):
-        if draft.op != "Const" or draft.key in used:
-            used |= {draft.key} | {
-                source.endpoint.node for source in (*draft.inputs, *draft.waits_for) if source.kind == "new"
+    for node in reversed(new_nodes):
+        if node.op != "Const" or node.key in used:
+            used |= {node.key} | {
+                source.endpoint.node for source in (*node.inputs, *node.waits_for) if source.kind == "new"
             }
-    return [draft for draft in drafts if draft.key in used]
+    return [node for node in new_nodes if node.key in used]

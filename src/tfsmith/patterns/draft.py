@@ -50,8 +50,8 @@ __all__ = [
     "rule_of",
     "rules_of_units",
     "DraftOptions",
-    "Drafted",
-    "DraftedInput",
+    "RepeatedBlock",
+    "BlockInput",
     "draft",
 ]
 
@@ -370,7 +370,7 @@ class DraftOptions:
 
 
 @record
-class DraftedInput:
+class BlockInput:
     """A tensor that enters the block.
 
     Attributes:
@@ -389,7 +389,7 @@ class DraftedInput:
 
 
 @record
-class Drafted:
+class RepeatedBlock:
     """A drafted recipe, and what it found in the model that it was drafted from.
 
     Attributes:
@@ -404,10 +404,10 @@ class Drafted:
     body: str | None
     units: int
     nodes: int
-    inputs: tuple[DraftedInput, ...]
+    inputs: tuple[BlockInput, ...]
 
 
-def draft(model: Model, options: DraftOptions | None = None) -> Drafted:
+def draft(model: Model, options: DraftOptions | None = None) -> RepeatedBlock:
     """Finds the block that a model repeats, and makes a recipe of it. Reads small constants, and no weights.
 
     Linear in the nodes for real models; 100,000 nodes take some seconds.
@@ -426,7 +426,7 @@ def draft(model: Model, options: DraftOptions | None = None) -> Drafted:
         for block in _blocks(name, body, live, options, captured_variables(model.meta, body))
     ]
     if not blocks:
-        remedy = "give --seeds and --barriers, or a --scope; `tfsmith extract` cuts out a block that stands alone"
+        remedy = "give {seeds} and {barriers}, or a {scope}; `tfsmith extract` cuts out a block that stands alone"
         raise NotFoundInModelError("no block of this model repeats", path=model.path, remedy=remedy)
     most = max(block.covered for block in blocks)
     # Two layers may count as one block, too; the smallest block that covers about as much is meant.
@@ -470,7 +470,7 @@ class _Block:
         """Many blocks are better than few; then much covered, then little that enters."""
         return len(self.match.units), self.covered, -len(self.inputs)
 
-    def drafted(self, model: Model) -> Drafted:
+    def drafted(self, model: Model) -> RepeatedBlock:
         knowledge = Knowledge(model.graph, model.meta.objects)
         found = []
         rules = self._rules()
@@ -478,9 +478,9 @@ class _Block:
             used = entry.kind in ("carry", "shared", "weight")
             shape = knowledge.shape(self.index.body, entry.second)
             rule = rule if entry.kind == "shared" else rules.get(name, "")
-            found.append(DraftedInput(name, entry.kind, rule, shape, used))
+            found.append(BlockInput(name, entry.kind, rule, shape, used))
         recipe = self._named(rules)
-        return Drafted(recipe, self.name, len(self.match.units), len(self.alignment.nodes), tuple(found))
+        return RepeatedBlock(recipe, self.name, len(self.match.units), len(self.alignment.nodes), tuple(found))
 
     def _rules(self) -> dict[str, str]:
         """What the tensors of all blocks are called, with `{i}` for the number of the block."""

@@ -57,7 +57,7 @@ def extract(
     for name in names:
         if walk.is_barrier(body[name]):
             what = f"seed {name!r} is a barrier by its op {body[name].op}"
-            raise UsageError(what, remedy="leave the op out of the barriers (-B), and name the nodes instead (-b)")
+            raise UsageError(what, remedy="leave the op out of {barrier_ops}, and name nodes in {barriers}")
     walk.run()
     if walk.open_ends:
         raise _open(body, walk)
@@ -67,7 +67,7 @@ def extract(
 def _checked(body: Body, seeds: Sequence[str], barriers: Sequence[str]) -> list[str]:
     """The seeds in the order of the graph."""
     if not seeds:
-        raise UsageError("there is no seed to begin at", remedy="name the nodes whose outputs the rest needs (-s)")
+        raise UsageError("there is no seed to begin at", remedy="name the nodes whose outputs the rest needs ({seeds})")
     for kind, names in (("seed", seeds), ("barrier", barriers)):
         seen: set[str] = set()
         for name in names:
@@ -171,7 +171,7 @@ def _open(body: Body, walk: _Walk) -> UsageError:
         path = [*path[: _SHOWN // 2], "...", *path[-_SHOWN // 2 :]]
     what = f"node {end.name!r} has no inputs and is no barrier, so the pattern is open there (from the seed: "
     what += f"{' <- '.join(path)})"
-    remedy = f"name it as a barrier (-b), or all nodes of its op (-B {end.op})"
+    remedy = f"name it as a barrier ({{barriers}}), or all nodes of its op ({{barrier_ops={end.op}}})"
     if others:
         shown = ", ".join(f"{node.name} ({node.op})" for node in others[:_SHOWN])
         remedy += f"; also open: {shown}{f' and {len(others) - _SHOWN} more' if len(others) > _SHOWN else ''}"
@@ -193,8 +193,8 @@ def recipe_from_pattern(
     target: Node,
     *,
     attrs: Attrs = "declared",
-    ignore: Iterable[str] = (),
-    also: Iterable[str] = (),
+    ignore_attrs: Iterable[str] = (),
+    match_attrs: Iterable[str] = (),
     values: bool = True,
     op_def: OpLookup = builtin_op,
 ) -> Recipe:
@@ -208,8 +208,8 @@ def recipe_from_pattern(
         target: What to put there.
         attrs: Which attributes must be equal: "declared" (all that the op's definition declares; of an op that nobody
             knows, all whose names do not begin with "_"), "types" (those that are types) or "none".
-        ignore: Attributes that need not be equal nevertheless.
-        also: Attributes that must be equal besides, such as "_output_shapes".
+        ignore_attrs: Attributes that need not be equal nevertheless.
+        match_attrs: Attributes that must be equal besides, such as "_output_shapes".
         values: Whether constants of up to 16 values inside the pattern must have the same values.
         op_def: Finds the definition of an op.
 
@@ -224,7 +224,7 @@ def recipe_from_pattern(
         what = f"the new node has {'no op' if not target.op else f'no sound name ({target.name!r})'}"
         raise UsageError(what, remedy='give it both, such as name: "bert/fused" op: "Bert"')
     builder = _Builder(pattern, op_def)
-    choice = _Choice(attrs, frozenset(ignore), frozenset(also), values)
+    choice = _Choice(attrs, frozenset(ignore_attrs), frozenset(match_attrs), values)
     nodes = tuple(builder.query(node, choice) for node in pattern.nodes)
     seeds = tuple(Endpoint(node.name, 0) for node in pattern.seed_nodes)
     name = builder.free_name(target.name)

@@ -13,9 +13,8 @@ from tfsmith.errors import LimitError
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Match, Miss, Recipe, Repeat, Unit, Variant
-from tfsmith.patterns.attempt import Attempt, Cones, Goal, Rule
+from tfsmith.patterns.attempt import Attempt, Cones, Goal, Nearest, Rule
 from tfsmith.patterns.index import BodyIndex, Budget
-from tfsmith.patterns.misses import Nearest, Resemblance
 from tfsmith.patterns.query import Plan, Slot, check_connected, depth_of, make_plan, validate
 from tfsmith.records import record, replace
 
@@ -148,6 +147,8 @@ class Search:
 
     def explain(self) -> None:
         """Looks how near to a match the places are where `units` found none."""
+        from tfsmith.patterns.misses import Resemblance  # most searches find something
+
         with contextlib.suppress(LimitError):  # what was seen by then must do
             self._try(self._untried)
         steps = 0

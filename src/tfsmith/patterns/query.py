@@ -25,7 +25,7 @@ __all__ = [
     "Plan",
     "Slot",
     "Step",
-    "Wanted",
+    "PlanNode",
     "depth_of",
     "make_plan",
     "check_connected",
@@ -53,7 +53,7 @@ class Slot(NamedTuple):
 
 
 @record(eq=False)
-class Wanted:
+class PlanNode:
     """One wanted node.
 
     Attributes:
@@ -113,7 +113,7 @@ class Plan:
     """
 
     query: Query
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[PlanNode, ...]
     seed: int
     steps: tuple[Step, ...]
     through: frozenset[str]
@@ -161,7 +161,7 @@ def _wanted(
     inputs: dict[str, int],
     free: set[int],
     rule: NameRule | None,
-) -> Wanted:
+) -> PlanNode:
     slots = [Slot(numbers.get(name, -1), inputs.get(name, -1), output) for name, output in node.inputs]
     data = tuple(slot for slot in slots if slot.output != CONTROL)
     controls = tuple(slot for slot in slots if slot.output == CONTROL)
@@ -169,10 +169,10 @@ def _wanted(
     # Two inputs that stand nowhere else fit in both orders or in none; the order as written will do.
     if node.is_commutative and data[0] != data[1] and not all(slot.input in free for slot in data[:2]):
         swapped = (data[1], data[0], *data[2:])
-    return Wanted(number, node, frozenset(node.ops), data, controls, swapped, rule)
+    return PlanNode(number, node, frozenset(node.ops), data, controls, swapped, rule)
 
 
-def _seed(query: Query, wanted: tuple[Wanted, ...], numbers: dict[str, int]) -> int:
+def _seed(query: Query, wanted: tuple[PlanNode, ...], numbers: dict[str, int]) -> int:
     """A Const that is an output says little; one that takes tensors says where the others are."""
     seeds = [numbers[output.node] for output in query.outputs]
     return next((seed for seed in seeds if wanted[seed].data), seeds[0])
@@ -197,7 +197,7 @@ def depth_of(plan: Plan) -> int:
 class _Order:
     """Works out the steps: nodes and inputs become known, and each may lead to nodes that are not."""
 
-    def __init__(self, wanted: tuple[Wanted, ...], inputs: int) -> None:
+    def __init__(self, wanted: tuple[PlanNode, ...], inputs: int) -> None:
         self._wanted = wanted
         self.known: set[int] = set()
         self._inputs: set[int] = set()
@@ -445,7 +445,7 @@ _SHOWN = 60
 """Characters of a value in a message."""
 
 
-def misfit(wanted: Wanted, node: Node, index: BodyIndex) -> str | None:
+def misfit(wanted: PlanNode, node: Node, index: BodyIndex) -> str | None:
     """Why this node is not as the wanted one, in a sentence; None if it is.
 
     Reads the values of a constant only where the recipe wants certain values, and never more than it wants.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Literal
 
-from tfsmith.errors import InvalidModelError, UsageError
+from tfsmith.errors import InvalidModelError, UnsupportedError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
 from tfsmith.ir.function import Function
@@ -18,7 +20,7 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.recipe import Match, Miss, Recipe
 from tfsmith.passes.interface import Note
 from tfsmith.passes.prune import colocated
-from tfsmith.patterns.build import Draft, Source
+from tfsmith.patterns.build import InputRef, NewNode
 from tfsmith.patterns.index import captured_variables
 from tfsmith.patterns.matcher import Found, Matcher
 from tfsmith.patterns.replaceable import (
@@ -30,12 +32,25 @@ from tfsmith.patterns.replaceable import (
     outside_of_graph,
     plan_match,
     stale_contexts,
+    unmet,
 )
 from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import record
 from tfsmith.records import replace as changed
 
-__all__ = ["Edit", "ReplaceOptions", "Replaced", "Skipped", "replace", "replace_matches"]
+__all__ = [
+    "Edit",
+    "ReplaceOptions",
+    "Replacement",
+    "Skipped",
+    "find",
+    "meeting",
+    "nearest_miss",
+    "replace",
+    "replace_matches",
+]
+
+_NO_NAMES: Mapping[str, str] = MappingProxyType({})
 
 
 @record
@@ -48,11 +63,11 @@ class _Place:
 
 
 @record
-class _New:
+class _NamedNode:
     """A new node with its name."""
 
     name: str
-    draft: Draft
+    node: NewNode
     inputs: tuple[_Place, ...]
     waits: tuple[_Place, ...]
 
@@ -77,8 +92,8 @@ class Edit:
         self._moved: dict[Endpoint, _Place] = {}
         self._waits: dict[str, _Place] = {}
         self._owner: dict[str, int] = {}
-        self._inserted: dict[str, list[_New]] = {}
-        self._new: dict[str, Draft] = {}
+        self._inserted: dict[str, list[_NamedNode]] = {}
+        self._new: dict[str, NewNode] = {}
         self._count = 0
         self._numbers: dict[str, int] = {}
         self._known: dict[Endpoint, _Place] = {}
@@ -97,20 +112,20 @@ class Edit:
         self.doomed |= plan.sharing.doomed
         self._owner |= dict.fromkeys(plan.kept, number)
         self._names -= removed
-        self._names |= {draft.name for draft in plan.keepers}
-        names = {draft.key: self._fresh(draft.name) for draft in plan.drafts}
-        names |= {draft.key: draft.name for draft in plan.keepers}
-        self.kept_names += [draft.name for draft in plan.keepers]
+        self._names |= {node.name for node in plan.keepers}
+        names = {node.key: self._fresh(node.name) for node in plan.new_nodes}
+        names |= {node.key: node.name for node in plan.keepers}
+        self.kept_names += [node.name for node in plan.keepers]
         last = max(plan.nodes, key=lambda name: self._position[name])
-        for draft in (*plan.drafts, *plan.keepers):
-            inputs = tuple(self._place(source, number, names) for source in draft.inputs)
-            waits = tuple(self._place(source, number, names) for source in draft.waits_for)
-            self._new[names[draft.key]] = draft
+        for node in (*plan.new_nodes, *plan.keepers):
+            inputs = tuple(self._place(source, number, names) for source in node.inputs)
+            waits = tuple(self._place(source, number, names) for source in node.waits_for)
+            self._new[names[node.key]] = node
             for place in (*inputs, *waits):
-                self._take(place, names[draft.key])
-            self._inserted.setdefault(last, []).append(_New(names[draft.key], draft, inputs, waits))
-            if not draft.is_known:
-                self.made_ops[draft.op] = draft.op_def
+                self._take(place, names[node.key])
+            self._inserted.setdefault(last, []).append(_NamedNode(names[node.key], node, inputs, waits))
+            if not node.is_known:
+                self.made_ops[node.op] = node.op_def
         places = {old: self._place(source, number, names) for old, source in plan.outputs.items()}
         self._moved |= places
         for old, place in places.items():
@@ -123,7 +138,7 @@ class Edit:
         if place.kind != "new":
             self.taken.setdefault(place.endpoint.node, {})[place.endpoint] = user
 
-    def _place(self, source: Source, number: int, names: Mapping[str, str]) -> _Place:
+    def _place(self, source: InputRef, number: int, names: Mapping[str, str]) -> _Place:
         if source.kind == "new":
             return _Place(Endpoint(names[source.endpoint.node], source.endpoint.output), "new", number)
         return _Place(source.endpoint, "fixed" if source.kind == "found" else "old", number)
@@ -228,9 +243,9 @@ class Edit:
         name, output = place.endpoint
         if isinstance(self._body, Graph):
             return name if output == 0 else f"{name}:{output}"
-        draft = self._new.get(name) if place.kind == "new" else None
-        if draft is not None:
-            return f"{name}:{_output_name(draft.op_def, draft.attrs, output, draft.op)}"
+        new = self._new.get(name) if place.kind == "new" else None
+        if new is not None:
+            return f"{name}:{_output_name(new.op_def, new.attrs, output, new.op)}"
         node = self._body.by_name.get(name)
         if node is not None:
             return f"{name}:{_output_name(self._body.op_def(node.op), node.attrs, output, node.op)}"
@@ -240,11 +255,11 @@ class Edit:
         )
         return f"{name}:{output}" if is_list else name
 
-    def _made(self, new: _New) -> Node:
+    def _made(self, new: _NamedNode) -> Node:
         data = [self._spelled(self._followed(place)) for place in new.inputs]
         waits = [f"^{self._awaited(place)}" for place in new.waits]
-        waits += [self._text(f"^{name}", None) for name in new.draft.controls]
-        return Node(new.name, new.draft.op, (*data, *dict.fromkeys(waits)), new.draft.attrs, new.draft.device)
+        waits += [self._text(f"^{name}", None) for name in new.node.controls]
+        return Node(new.name, new.node.op, (*data, *dict.fromkeys(waits)), new.node.attrs, new.node.device)
 
     def _without_lost_places(self, node: Node, there: set[str]) -> Node:
         """The node without the wish to share the device of a node that is gone, which TensorFlow refuses to load."""
@@ -258,7 +273,7 @@ class Edit:
         """Drops what only the matches needed: constants, shapes and the like that nobody takes any more."""
         taken = set(self.taken)
         taken |= {self._followed(place).endpoint.node for place in self._moved.values() if place.kind == "old"}
-        taken |= {name for news in self._inserted.values() for new in news for name in new.draft.controls}
+        taken |= {name for news in self._inserted.values() for new in news for name in new.node.controls}
         todo = [source for name in self.gone for source in self._sources(name)] + list(self._owner)
         while todo:
             name = todo.pop()
@@ -308,8 +323,8 @@ class ReplaceOptions:
 
 
 @record
-class Replaced:
-    """What became of it.
+class Replacement:
+    """What became of a search for a recipe.
 
     Attributes:
         model: The new model; the old one if nothing was replaced.
@@ -328,7 +343,7 @@ class Replaced:
     nearest_miss: Miss | None
 
 
-def replace(model: Model, recipe: Recipe, options: ReplaceOptions | None = None) -> Replaced:
+def replace(model: Model, recipe: Recipe, options: ReplaceOptions | None = None) -> Replacement:
     """Replaces every occurrence of what a recipe describes. No weights are read.
 
     Args:
@@ -341,33 +356,54 @@ def replace(model: Model, recipe: Recipe, options: ReplaceOptions | None = None)
         NotFoundInModelError: An output is not in the graph.
     """
     options = ReplaceOptions() if options is None else options
-    graph = model.graph
-    matcher = Matcher(recipe)
-    matches: list[Match] = []
-    searched: list[Found] = []
-    for name, body in _bodies(graph, options):
-        variables = captured_variables(model.meta, body) if matcher.goes_by_names else {}
-        found = matcher.find(body, name=name, variables=variables)
-        matches += found.matches
-        searched.append(found)
-    done = replace_matches(model, recipe, matches, options)
+    searched = find(model, recipe, functions=options.functions)
+    done = replace_matches(model, recipe, [match for found in searched for match in found.matches], options)
     if done.matches or done.skipped:
         return done
-    misses = [miss for found in searched if (miss := found.miss) is not None]
-    nearest = max(misses, key=lambda miss: miss.matched, default=None)
     reason = f"recipe {recipe.name!r} matches nothing in this model"
-    return changed(done, reason=reason, nearest_miss=nearest)
+    return changed(done, reason=reason, nearest_miss=nearest_miss(searched))
 
 
-def _bodies(graph: Graph, options: ReplaceOptions) -> Iterator[tuple[str | None, Body]]:
-    yield None, graph
-    if options.functions:
-        yield from graph.library.items()
+def find(model: Model, recipe: Recipe, *, functions: bool = True) -> list[Found]:
+    """Searches the graph, and by default every function, for what a recipe describes. No weights are read.
+
+    Raises:
+        UsageError: The recipe contradicts itself.
+    """
+    matcher = Matcher(recipe)
+    bodies: list[tuple[str | None, Body]] = [(None, model.graph)]
+    bodies += model.graph.library.items() if functions else ()
+    return [
+        matcher.find(
+            body, name=name, variables=captured_variables(model.meta, body) if matcher.goes_by_names else _NO_NAMES
+        )
+        for name, body in bodies
+    ]
+
+
+def meeting(model: Model, matches: Iterable[Match]) -> list[Match]:
+    """Those of the matches that meet what their recipe requires; what is not known is not met."""
+    known = Knowledge(model.graph, model.meta.objects)
+    found: list[Match] = []
+    for match in matches:
+        with suppress(UnsupportedError):
+            found += [match] if unmet(match, _body(model.graph, match.body), known) is None else []
+    return found
+
+
+def _body(graph: Graph, name: str | None) -> Body:
+    return graph if name is None else graph.library[name]
+
+
+def nearest_miss(searched: Iterable[Found]) -> Miss | None:
+    """Of all attempts that failed, the one in which most nodes fitted. Costly."""
+    misses = [miss for found in searched if (miss := found.miss) is not None]
+    return max(misses, key=lambda miss: miss.matched, default=None)
 
 
 def replace_matches(
     model: Model, recipe: Recipe, matches: Iterable[Match], options: ReplaceOptions | None = None
-) -> Replaced:
+) -> Replacement:
     """Replaces these matches, which must not overlap. Linear in the nodes of the bodies that they are in."""
     options = ReplaceOptions() if options is None else options
     work = _Work(model, recipe, options)
@@ -445,7 +481,7 @@ class _Work:
                 kept.append(plan)
         return kept, *_edited(body, outside, kept)
 
-    def result(self) -> Replaced:
+    def result(self) -> Replacement:
         """The model with all changes."""
         if not self._done:
             reason = None
@@ -453,7 +489,7 @@ class _Work:
                 count = len(self._skipped)
                 reason = f"{count} matches were found, and none could be replaced: {self._skipped[0].reason}"
                 reason = reason if count > 1 else f"a match was found, but not replaced: {self._skipped[0].reason}"
-            return Replaced(self._model, (), tuple(self._skipped), (), reason, None)
+            return Replacement(self._model, (), tuple(self._skipped), (), reason, None)
         graph = self._bodies.get(None, self._model.graph)
         assert isinstance(graph, Graph)
         functions = {name: body for name, body in self._bodies.items() if isinstance(body, Function)}
@@ -466,7 +502,7 @@ class _Work:
             metas = list(model.meta_graphs)
             metas[model.selected] = meta
             model = changed(model, meta_graphs=tuple(metas))
-        return Replaced(model, tuple(self._done), tuple(self._skipped), tuple(self._notes(stale)), None, None)
+        return Replacement(model, tuple(self._done), tuple(self._skipped), tuple(self._notes(stale)), None, None)
 
     def _cleaned(self, meta: MetaGraph) -> tuple[MetaGraph, tuple[str, ...]]:
         """The meta graph with the ops that only the recipe knows, and without lists of nodes that are gone."""
@@ -487,7 +523,7 @@ class _Work:
         doomed = sorted(name for edit in self._edits.values() for name in edit.doomed)
         if doomed:
             what = "nodes that used inner values of a match but lead to no output are gone"
-            yield Note(what, tuple(doomed), "if one of them is wanted, name it as an output (--outputs)")
+            yield Note(what, tuple(doomed), "if one of them is wanted, name it as an output ({outputs})")
         names = [name for edit in self._edits.values() for name in edit.kept_names]
         if names:
             yield Note("an Identity keeps a name that is used from outside", tuple(names), "nothing is to be done")

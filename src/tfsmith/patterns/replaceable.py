@@ -16,7 +16,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.recipe import Match, Recipe
 from tfsmith.passes.interface import check_tensor, guess_outputs, tensor_names
-from tfsmith.patterns.build import Built, Draft, MatchFacts, Source, build, match_nodes
+from tfsmith.patterns.build import Built, InputRef, MatchFacts, NewNode, build
 from tfsmith.patterns.expressions import evaluate
 from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import field, record
@@ -36,6 +36,7 @@ __all__ = [
     "Planned",
     "Skipped",
     "plan_match",
+    "unmet",
 ]
 
 _SHAPE_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank", "VariableShape", "BroadcastArgs", "BroadcastGradientArgs"})
@@ -398,7 +399,7 @@ class Planned:
         nodes: All its nodes.
         kept: Those that stay, because others use them or the new nodes take them.
         sharing: Who uses them besides.
-        drafts: The new nodes. Those that stand at the front wait for what the match waited for.
+        new_nodes: The new nodes. Those that stand at the front wait for what the match waited for.
         keepers: Further new nodes, which only keep names valid.
         outputs: For each output of the match, what takes its place.
     """
@@ -407,9 +408,9 @@ class Planned:
     nodes: frozenset[str]
     kept: frozenset[str]
     sharing: Sharing
-    drafts: tuple[Draft, ...]
-    keepers: tuple[Draft, ...]
-    outputs: Mapping[Endpoint, Source]
+    new_nodes: tuple[NewNode, ...]
+    keepers: tuple[NewNode, ...]
+    outputs: Mapping[Endpoint, InputRef]
 
 
 def plan_match(
@@ -438,13 +439,13 @@ def plan_match(
     Raises:
         UsageError: The recipe contradicts itself.
     """
-    nodes = frozenset(match_nodes(match))
+    nodes = frozenset(match.nodes)
     if nodes & gone:
         return Skipped(match, f"node {min(nodes & gone)!r} went with another match")
     try:
-        unmet = _unmet(match, body, knowledge)
-        if unmet is not None:
-            return Skipped(match, f"the recipe wants {unmet}, which is not so here")
+        lacking = unmet(match, body, knowledge)
+        if lacking is not None:
+            return Skipped(match, f"the recipe wants {lacking}, which is not so here")
         built = build(match, recipe, body, knowledge)
     except UnsupportedError as error:
         return Skipped(match, str(error))
@@ -461,14 +462,14 @@ def plan_match(
     removed = nodes - kept
     try:
         keepers = _keepers(body, knowledge, built, sharing, nodes, kept)
-        drafts = _with_controls(body, built, nodes, kept)
+        new_nodes = _with_controls(body, built, nodes, kept)
         _check_waiting(body, built, sharing, removed)
     except UnsupportedError as error:
         return Skipped(match, error.what)
-    return Planned(match, nodes, kept, sharing, drafts, keepers, built.outputs)
+    return Planned(match, nodes, kept, sharing, new_nodes, keepers, built.outputs)
 
 
-def _unmet(match: Match, body: Body, knowledge: Knowledge) -> str | None:
+def unmet(match: Match, body: Body, knowledge: Knowledge) -> str | None:
     """The first requirement of the recipe that the match does not meet; what is not known is not met."""
     facts = MatchFacts(match, body, knowledge)
     return next((one.text for one in match.variant.require if not evaluate(one.text, facts)), None)
@@ -482,9 +483,9 @@ def _let_go(
     is_live = any(output.node in outside.live for output in built.outputs)  # else, everybody counts
     if not costly or built.kept or not is_live:
         return
-    sources = [source for draft in built.drafts for source in (*draft.inputs, *draft.waits_for)]
+    sources = [source for new in built.new_nodes for source in (*new.inputs, *new.waits_for)]
     needed = {source.endpoint.node for source in (*sources, *built.outputs.values()) if source.kind != "new"}
-    needed |= {control for draft in built.drafts for control in draft.controls}
+    needed |= {control for new in built.new_nodes for control in new.controls}
     enclosed = enclosed_users(body, outside, nodes, costly, built.outputs.keys(), needed, gone, taken)
     if enclosed is not None:
         sharing.doomed |= enclosed
@@ -535,12 +536,12 @@ def _needed_within(body: Body, nodes: Set[str], names: Iterable[str]) -> frozens
 
 def _keepers(
     body: Body, knowledge: Knowledge, built: Built, sharing: Sharing, nodes: Set[str], kept: Set[str]
-) -> tuple[Draft, ...]:
+) -> tuple[NewNode, ...]:
     """New nodes that bear the names of old ones to which something outside refers, so that nobody's fetch breaks.
 
     None is needed where a new node takes the old one's name and its outputs the same numbers.
     """
-    found: list[Draft] = []
+    found: list[NewNode] = []
     for seed in dict.fromkeys(endpoint.node for endpoint in built.outputs):
         named = [item for item in sharing.named.get(seed, ()) if item.kind == "name"]
         if seed in kept:
@@ -553,7 +554,7 @@ def _keepers(
             wanted |= {output for at, output in enumerate(mapped) if at == output}
         if not wanted or _is_taken_over(built, seed, wanted):
             continue
-        if not built.drafts and nodes == {seed} and body[seed].op == "Identity":
+        if not built.new_nodes and nodes == {seed} and body[seed].op == "Identity":
             who = named[0].who if named else "whoever asks for it"
             raise UnsupportedError(f"node {seed!r} is needed for its name, by {who}")
         found.append(_keeper(body, knowledge, built, seed, max(wanted) + 1))
@@ -562,13 +563,13 @@ def _keepers(
 
 def _is_taken_over(built: Built, seed: str, outputs: Set[int]) -> bool:
     """Whether a new node has the old one's name, and the same numbers for its outputs."""
-    taker = next((draft.key for draft in built.drafts if draft.name == seed), None)
+    taker = next((new.key for new in built.new_nodes if new.name == seed), None)
     return taker is not None and all(
-        built.outputs[Endpoint(seed, output)] == Source(Endpoint(taker, output), "new") for output in outputs
+        built.outputs[Endpoint(seed, output)] == InputRef(Endpoint(taker, output), "new") for output in outputs
     )
 
 
-def _keeper(body: Body, knowledge: Knowledge, built: Built, seed: str, count: int) -> Draft:
+def _keeper(body: Body, knowledge: Knowledge, built: Built, seed: str, count: int) -> NewNode:
     sources, types = [], []
     for output in range(count):
         old = Endpoint(seed, output)
@@ -583,10 +584,10 @@ def _keeper(body: Body, knowledge: Knowledge, built: Built, seed: str, count: in
     definition = body.op_def(op)
     assert definition is not None  # an op of TensorFlow's
     attrs = {"T": Attr("type", types[0]) if count == 1 else Attr("list(type)", tuple(types))}
-    return Draft(f"^{seed}", seed, op, tuple(sources), (), attrs, body[seed].device, definition, True)
+    return NewNode(f"^{seed}", seed, op, tuple(sources), (), attrs, body[seed].device, definition, True)
 
 
-def _with_controls(body: Body, built: Built, nodes: Set[str], kept: Set[str]) -> tuple[Draft, ...]:
+def _with_controls(body: Body, built: Built, nodes: Set[str], kept: Set[str]) -> tuple[NewNode, ...]:
     """The new nodes, of which those at the front wait for what the nodes of the match waited for.
 
     New constants wait for what the match's own constants waited for: in TF1's loops, this says where they belong.
@@ -600,22 +601,22 @@ def _with_controls(body: Body, built: Built, nodes: Set[str], kept: Set[str]) ->
         if not node.data_inputs:
             of_sources |= dict.fromkeys(found)
     if not waits:
-        return built.drafts
-    if not built.drafts:
+        return built.new_nodes
+    if not built.new_nodes:
         what = f"it waits for {next(iter(waits))!r}, and nothing takes its place that could wait"
         raise UnsupportedError(what)
-    sources = {draft.key for draft in built.drafts if not draft.inputs}
+    sources = {new.key for new in built.new_nodes if not new.inputs}
     inner = {
-        draft.key
-        for draft in built.drafts
-        if any(source.kind == "new" and source.endpoint.node not in sources for source in draft.inputs)
+        new.key
+        for new in built.new_nodes
+        if any(source.kind == "new" and source.endpoint.node not in sources for source in new.inputs)
     }
-    front = {draft.key for draft in built.drafts} - sources - inner or {built.drafts[0].key}
-    found_drafts = []
-    for draft in built.drafts:
-        added = tuple(waits) if draft.key in front else tuple(of_sources) if draft.key in sources else ()
-        found_drafts.append(draft.waiting(added))
-    return tuple(found_drafts)
+    front = {new.key for new in built.new_nodes} - sources - inner or {built.new_nodes[0].key}
+    waiting = []
+    for new in built.new_nodes:
+        added = tuple(waits) if new.key in front else tuple(of_sources) if new.key in sources else ()
+        waiting.append(new.waiting(added))
+    return tuple(waiting)
 
 
 def _check_waiting(body: Body, built: Built, sharing: Sharing, removed: Set[str]) -> None:

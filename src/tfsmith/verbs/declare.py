@@ -9,19 +9,26 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `bool` | `--name`, or `--no-name` if it is True by default | True or False |
 | `bool | None` | `--name` and `--no-name` | True, False, or None |
 | `Literal["a", "b"]`, also `| None` | `--name {a,b}` | one of them |
-| `Names` | `--name A,B` | a tuple |
-| `Many`, `Globs` | `--name X`, several times | a tuple |
+| `Names` | `--name A,B`, also several times | a tuple |
+| `NamePairs` | `--name A,B=C`, also several times: names of A, or of A and of B | a tuple, or a dict in Python |
+| `Sizes` | `--name 1,3` | a tuple of numbers |
+| `Many`, `Globs`, `Files` | `--name X`, several times | a tuple |
+| `Words` | `--name X Y`, several times | a tuple |
 | `Pairs` | `--name KEY=TEXT`, several times | a dict |
+| `Feeds` | `--name KEY=VALUE`, several times: files, JSON, text, random | a tuple of texts, or a dict in Python |
 | `Renames` | `--name FILE|OLD=NEW`, several times | a tuple of such texts |
 | `Shapes` | `--name NAME=1,128`, several times | a dict of tuples, unknown sizes None |
 | `Signatures` | `--signature NAME`, `--input` and `--output KEY=TENSOR`, in order | a dict of pairs of dicts |
+| `Progress` | no flag: the command shows on a terminal what a long step does | |
 | `Entries`, `SignatureName` | no flags: the short form of `Signatures` in Python | |
 | `Out`, `Out | None` | `-o`, `--out`: required, or not | a path |
 | `FilePath`, also `| None` | `--name FILE` | a path |
 | `Unpack[Group]` | the options of a group of `verbs.shared` | |
 
 An option with many values is named in the plural in Python and in the singular in the command (`input_shapes`,
-`--input-shape`). `SPELLINGS` has what is called otherwise. A module's own `FLAGS` adds flags to those of an option.
+`--input-shape`). `SPELLINGS` has what is called otherwise. A module's own `FLAGS` adds flags to those of an option;
+an argument without a default that has some there is no longer told by its place, and has only these. Its `IN_COMMAND`
+has defaults of the command that differ from Python's.
 """
 
 from __future__ import annotations
@@ -43,6 +50,12 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "excluded": ("--except",),
         "tags": ("--tag-set",),
         "meta_graph": ("-m", "--meta-graph"),
+        "seeds": ("-s", "--seeds", "--seed-nodes"),
+        "barriers": ("-b", "--barriers", "--barrier-nodes"),
+        "barrier_ops": ("-B", "--barrier-ops"),
+        "feeds": ("-i", "--input"),
+        "other_tags": ("--other-tag-set",),
+        "op_libraries": ("--op-library",),
     }
 )
 """Words that Python reserves, short forms, and names that differ."""
@@ -52,6 +65,14 @@ METAVARS: Mapping[str, str] = MappingProxyType(
         "tags": "T",
         "signature": "K",
         "verify_engine": "E",
+        "engine": "E",
+        "other_engine": "E",
+        "other_checkpoint": "PREFIX",
+        "other_tags": "T",
+        "other_signature": "K",
+        "op_library": "SO",
+        "calibrate": "DATA.npz",
+        "keep": "DIR",
         "op_libraries": "SO",
         "out": "OUT",
         "as_": "KIND",
@@ -65,8 +86,13 @@ _KIND_METAVARS = MappingProxyType(
         "int": "N",
         "float": "X",
         "Names": "A,B",
+        "NamePairs": "A[=B]",
+        "Sizes": "N,M",
+        "Feeds": "KEY=VALUE",
         "Many": "NAME",
+        "Words": "NAME",
         "Globs": "GLOB",
+        "Files": "FILE",
         "Pairs": "KEY=TEXT",
         "Renames": "FILE|OLD=NEW",
         "Shapes": "NAME=1,128",
@@ -76,8 +102,10 @@ _KIND_METAVARS = MappingProxyType(
         "ModelOrPath": "MODEL",
     }
 )
-REPEATED = frozenset({"Many", "Globs", "Pairs", "Renames", "Shapes", "Signatures"})
-WITHOUT_FLAG = frozenset({"Entries", "SignatureName"})
+REPEATED = frozenset({"Many", "Words", "Globs", "Files", "Pairs", "Feeds", "Renames", "Shapes", "Signatures"})
+LISTED = frozenset({"Names", "NamePairs", "Sizes"})
+"""Several in one text, joined by commas."""
+WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress"})
 _LITERAL = re.compile(r"""Literal\[(.+)\]""")
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$")
 _ENTRY = re.compile(r"^    (\w+): *(.*)$")
@@ -125,12 +153,13 @@ class Docstring:
 
 @record
 class Verb:
-    """A verb as its function declares it."""
+    """A verb as its function declares it; `in_command` has what the command passes by default."""
 
     name: str
     function: Callable[..., Any]
     doc: Docstring
     options: tuple[Option, ...]
+    in_command: Mapping[str, Any]
 
 
 def read_verb(name: str, home: str) -> Verb:
@@ -145,7 +174,7 @@ def read_verb(name: str, home: str) -> Verb:
     function = getattr(module, function_name)
     doc = read_docstring(function.__doc__ or "")
     more = getattr(module, "FLAGS", {})
-    return Verb(name, function, doc, tuple(_options(function, doc, more)))
+    return Verb(name, function, doc, tuple(_options(function, doc, more)), getattr(module, "IN_COMMAND", {}))
 
 
 def read_docstring(text: str) -> Docstring:
@@ -197,9 +226,10 @@ def _options(function: Callable[..., Any], doc: Docstring, more: Mapping[str, tu
     defaults.update(function.__kwdefaults__ or {})
     for name in (*positional, *named):
         annotation = function.__annotations__[name]
-        by_place = name in positional and name not in defaults
+        is_needed = name in positional and name not in defaults
         text = doc.arguments.get(name, "")
-        yield _option(name, annotation, defaults.get(name), text, more, by_place=by_place)
+        by_place = (is_needed or (name in positional and annotation == "Out")) and name not in more
+        yield _option(name, annotation, defaults.get(name), text, more, by_place=by_place, is_needed=is_needed)
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
     if code.co_flags & 0x08:  # CO_VARKEYWORDS
         group = function.__annotations__[rest[0]].removeprefix("Unpack[").removesuffix("]")
@@ -225,6 +255,7 @@ def _option(
     more: Mapping[str, tuple[str, ...]],
     *,
     by_place: bool,
+    is_needed: bool = False,
     group: str = "",
 ) -> Option:
     kind = annotation.removesuffix(" | None")
@@ -232,11 +263,11 @@ def _option(
     choices: tuple[str, ...] = ()
     if literal:
         kind, choices = "str", tuple(re.findall(r"""["']([^"']*)["']""", literal[1]))
-    is_many_by_place = by_place and kind == "Many"
     flags: tuple[str, ...] = ()
     if kind not in WITHOUT_FLAG and not by_place:
         long = flag_of(name, kind)
-        flags = (*SPELLINGS.get(name, (long,)), *more.get(name, ()))
+        usual = SPELLINGS.get(name, (long,))
+        flags = (*(SPELLINGS.get(name, ()) if is_needed else usual), *more.get(name, ()))
         if kind == "bool" and default is True:
             flags = (f"--no-{long[2:]}", *more.get(name, ()))
     metavar = METAVARS.get(name) or ("" if choices else _KIND_METAVARS.get(kind, ""))
@@ -250,7 +281,7 @@ def _option(
         choices,
         metavar,
         default,
-        by_place or is_many_by_place or (kind == "Out" and not annotation.endswith("| None")),
+        by_place or is_needed or (kind == "Out" and not annotation.endswith("| None")),
         text,
         group,
     )

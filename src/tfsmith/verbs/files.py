@@ -138,7 +138,7 @@ def save(
         save_model(model, target, format=format, shards=shards, force=force)
 
 
-def refuse_taken(model: Model, path: str | os.PathLike[str], *, force: bool) -> None:
+def refuse_taken(model: Model | None, path: str | os.PathLike[str], *, force: bool) -> None:
     """Sees that a file that is about to be written replaces none, unless that is wanted; and an input never.
 
     Raises:
@@ -146,7 +146,8 @@ def refuse_taken(model: Model, path: str | os.PathLike[str], *, force: bool) -> 
     """
     target = _path(path)
     with explained(target):
-        _refuse_own_files(model, target)
+        if model is not None:
+            _refuse_own_files(model, target)
         if target.is_file() and not force:
             raise OutputError("the output exists already", path=target, remedy="choose another, or pass {force=True}")
 

@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar
 
-from tfsmith import api, records
-from tfsmith.api import Verified
+from tfsmith import records
+from tfsmith.engines.compare import tolerance_for
 from tfsmith.ir.model import Model
+from tfsmith.ir.node import parse_input
 from tfsmith.verbs.files import load
-from tfsmith.verbs.shared import Kind, ModelResult
+from tfsmith.verbs.place import place_if
+from tfsmith.verbs.shared import FilePath, Kind, ModelResult
+from tfsmith.verbs.verify import Verified, join_verified, verify
 
 __all__ = ["Checks", "Verified", "place_proven"]
 
@@ -28,7 +31,7 @@ class Checks:
     """
 
     engine: str = "auto"
-    op_libraries: tuple[str, ...] = ()
+    op_libraries: tuple[FilePath, ...] = ()
     dtype: str | None = None
 
     def outputs(
@@ -39,12 +42,13 @@ class Checks:
         signature: tuple[str | None, str | None] = (None, None),
     ) -> Verified:
         """Runs both, and compares these outputs of the original with those of the result; by default all."""
-        room = None if self.dtype is None else api.tolerance_for(self.dtype, reordered=False)
-        return api.verify(
+        room = None if self.dtype is None else tolerance_for(self.dtype, reordered=False)
+        return verify(
             a,
             b,
-            outputs=outputs or None,
-            signature=signature,
+            outputs or (),
+            signature=signature[0],
+            other_signature=signature[1],
             engine=self.engine,
             op_libraries=self.op_libraries,
             rtol=None if room is None else room.relative,
@@ -56,10 +60,10 @@ class Checks:
         found: list[Verified] = []
         for key, signature in b.signatures.items():
             outputs = {info.name: name for name, info in signature.outputs.items() if info.encoding == "dense"}
-            named = {name: own for name, own in outputs.items() if api.has_tensor(a, name)}
+            named = {name: own for name, own in outputs.items() if parse_input(name).node in a.graph}
             if named:
                 found.append(self.outputs(a, b, named, (None, key)))
-        return api.join_verified(found) if found else self.outputs(a, b)
+        return join_verified(found) if found else self.outputs(a, b)
 
 
 def place_proven(result: _Made, out: Path, checks: Checks, *, as_: Kind | None, force: bool) -> _Made:
@@ -73,6 +77,6 @@ def place_proven(result: _Made, out: Path, checks: Checks, *, as_: Kind | None, 
         found = written[-1]._prove(load(written[-1].out or path), checks)
         return found.is_same, found
 
-    found = api.place_if(result.source, out, write, prove, force=force)
+    found = place_if(result.source, out, write, prove, force=force)
     place = out.parent / (written[-1].out or out).name
     return records.replace(written[-1], out=place if found.is_same else None, verified=found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
@@ -22,17 +22,25 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Entries",
+    "Feeds",
     "FilePath",
+    "Files",
     "Globs",
     "Kind",
     "Loads",
     "LoadsAndWrites",
+    "MATCHING",
     "Many",
+    "Matching",
+    "MatchingLoads",
+    "MatchingProves",
     "ModelOrPath",
     "ModelResult",
+    "NamePairs",
     "Names",
     "Out",
     "Pairs",
+    "Progress",
     "Proves",
     "ProvesFolder",
     "Renames",
@@ -40,7 +48,10 @@ __all__ = [
     "Shapes",
     "SignatureName",
     "Signatures",
+    "Sizes",
+    "Words",
     "asked_signatures",
+    "names_of",
     "open_model",
     "signature_lines",
 ]
@@ -48,9 +59,15 @@ __all__ = [
 FilePath: TypeAlias = "str | os.PathLike[str]"
 Out: TypeAlias = "FilePath | None"
 Names: TypeAlias = "Sequence[str]"
+NamePairs: TypeAlias = "Sequence[str] | Mapping[str, str]"
+Sizes: TypeAlias = "Sequence[int]"
+Feeds: TypeAlias = "Mapping[str, Any] | Sequence[str]"
+Progress: TypeAlias = "Callable[[str], None]"
 Many: TypeAlias = "Sequence[str]"
+Files: TypeAlias = "Sequence[FilePath]"
+Words: TypeAlias = "Sequence[str]"
 Globs: TypeAlias = "Sequence[str]"
-Pairs: TypeAlias = "Mapping[str, str]"
+Pairs: TypeAlias = "Mapping[str, Any]"
 Renames: TypeAlias = "Mapping[str, str] | Sequence[str | tuple[str, str]]"
 Shapes: TypeAlias = "Mapping[str, Sequence[int | None]]"
 Entries: TypeAlias = "Mapping[str, str]"
@@ -81,13 +98,33 @@ class ProvesFolder(Loads, total=False):
     force: bool
     verify: bool
     verify_engine: Literal["auto", "openvino", "tensorflow"]
-    op_libraries: Many
+    op_libraries: Files
 
 
 class Proves(ProvesFolder, total=False):
     """And as what kind of file."""
 
     as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
+
+
+class Matching(TypedDict, total=False):
+    """What must be equal to a recipe that was made of a pattern, and does not say it itself."""
+
+    attrs: Literal["declared", "types", "none"]
+    ignore_attrs: Many
+    match_attrs: Many
+    values: bool
+
+
+class MatchingLoads(Loads, Matching, total=False):
+    """For verbs that take a recipe and a model."""
+
+
+class MatchingProves(Proves, Matching, total=False):
+    """For verbs that take a recipe and a model, and write one."""
+
+
+MATCHING = ("attrs", "ignore_attrs", "match_attrs", "values")
 
 
 class Shared:
@@ -104,17 +141,31 @@ class Shared:
         verify: Run the original and the result, and write nothing if they differ.
         verify_engine: What to verify with: openvino, tensorflow, or the first that can.
         op_libraries: Libraries of custom ops that TensorFlow loads, to run the model with.
+        attrs: Which attributes must be equal: all that the ops' definitions declare, the types among them, or none.
+        ignore_attrs: This attribute need not be equal.
+        match_attrs: This one must be equal besides, such as `_output_shapes`.
+        values: Constants of up to 16 values inside the pattern must have the same values.
     """
 
 
 DEFAULTS: Mapping[str, Any] = MappingProxyType(
-    {"force": False, "verify": False, "verify_engine": "auto", "op_libraries": ()}
+    {
+        "force": False,
+        "verify": False,
+        "verify_engine": "auto",
+        "op_libraries": (),
+        "attrs": "declared",
+        "ignore_attrs": (),
+        "match_attrs": (),
+        "values": True,
+    }
 )
 GROUP_OF: Mapping[str, str] = MappingProxyType(
     {
         **dict.fromkeys(("tags", "meta_graph", "checkpoint", "step"), "loading"),
         **dict.fromkeys(("out", "as_", "force"), "writing"),
         **dict.fromkeys(("verify", "verify_engine", "op_libraries"), "verifying"),
+        **dict.fromkeys(MATCHING, "matching, for recipes made of a pattern"),
     }
 )
 """The title under which `--help` lists a shared option."""
@@ -136,6 +187,11 @@ class Result(ABC):
             """What the user should know."""
 
     @property
+    def warnings(self) -> Sequence[object]:
+        """What the command writes to stderr as warnings: the notes, unless the report has them."""
+        return self.notes
+
+    @property
     def remarks(self) -> Sequence[str]:
         """Lines for people that are no warnings; the command writes them to stderr, first."""
         return ()
@@ -150,7 +206,7 @@ class Result(ABC):
         """What the verb found or did, as lines and tables."""
 
     @abstractmethod
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any] | list[Any]:
         """The same as plain data, ready for JSON."""
 
     def __str__(self) -> str:
@@ -279,6 +335,11 @@ def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: 
 
         require_graph(model, needs_graph)
     return model if number is None else select_meta_graph(model, number)
+
+
+def names_of(names: Names | None) -> tuple[str, ...]:
+    """Names that were given; one alone may be given as it is."""
+    return (names,) if isinstance(names, str) else tuple(names or ())
 
 
 def asked_signatures(

@@ -14,9 +14,9 @@ from tfsmith.view.canvas import TIMES, Canvas, escape, fold_names, scope_groups,
 
 __all__ = [
     "Box",
-    "Piece",
+    "QueryLayout",
     "lay_out",
-    "Port",
+    "TargetInput",
     "ports",
     "input_in_model",
     "list_inputs",
@@ -61,7 +61,7 @@ class Box:
 
 
 @record
-class Piece:
+class QueryLayout:
     """What is to be drawn of a query.
 
     Attributes:
@@ -77,7 +77,7 @@ class Piece:
     users: Mapping[str, tuple[str, ...]]
 
 
-def lay_out(query: Query) -> Piece:
+def lay_out(query: Query) -> QueryLayout:
     """Folds and layers a query; linear but for the few boxes that remain."""
     ops = {node.name: "|".join(node.ops) for node in query.nodes}
     folded = fold_names(ops, ops)
@@ -111,7 +111,7 @@ def lay_out(query: Query) -> Piece:
                 edges.add((box_of[source], own))
     kept = _rank(boxes, edges)
     carries |= edges - kept
-    return Piece(
+    return QueryLayout(
         boxes,
         frozenset(kept),
         frozenset(carries),
@@ -165,7 +165,7 @@ _EACH = re.compile(r"each\(([^()]*)\)")
 
 
 @record
-class Port:
+class TargetInput:
     """Some inputs of a new node that are drawn as one.
 
     Attributes:
@@ -189,7 +189,7 @@ class Port:
         return ", ".join([*shown, "…", *([str(self.numbers[-1])] if len(self.numbers) > 2 else [])])
 
 
-def ports(variant: Variant, target: TargetNode, units: int = 1) -> list[Port]:
+def ports(variant: Variant, target: TargetNode, units: int = 1) -> list[TargetInput]:
     """The inputs of a new node, folded where layers repeat.
 
     Args:
@@ -210,7 +210,7 @@ def ports(variant: Variant, target: TargetNode, units: int = 1) -> list[Port]:
                 number += 1
         each |= set() if found is None else set(listed)
     return [
-        Port(
+        TargetInput(
             fold.title,
             tuple(name for name in fold.names if name in known),
             tuple(sorted(number for name in fold.names for number in order[name])),
@@ -235,7 +235,7 @@ def names_in_model(match: Match | None, names: Sequence[str]) -> list[str]:
     return list(found)
 
 
-def input_in_model(match: Match | None, port: Port) -> str:
+def input_in_model(match: Match | None, port: TargetInput) -> str:
     """What a folded input is in a model, in one line; "" where that is not known."""
     found = [fold.title for fold in fold_names(names_in_model(match, port.names))]
     return found[0] + (f" and {len(found) - 1} more" if len(found) > 1 else "") if found else ""
@@ -317,7 +317,7 @@ class _Drawing:
     def _units(self) -> int:
         return len(self.match.units) if self.match is not None else 1
 
-    def _ports(self) -> list[Port]:
+    def _ports(self) -> list[TargetInput]:
         return [port for target in self.variant.targets for port in ports(self.variant, target, self._units)]
 
     # The found nodes.
@@ -342,7 +342,7 @@ class _Drawing:
             self._links(piece, repeat.links)
         return max(right, low_right), low
 
-    def _piece(self, piece: Piece, top: float, mark: str) -> tuple[float, float]:
+    def _piece(self, piece: QueryLayout, top: float, mark: str) -> tuple[float, float]:
         """Draws boxes and edges from the top downwards; returns the right and lower ends."""
         scope = _common_scope(list(piece.boxes))
         if scope:
@@ -385,7 +385,7 @@ class _Drawing:
         (x, y, _, height), (to_x, to_y, _, to_height) = self._places[start], self._places[stop]
         self.canvas.back((x, y + height / 2), (to_x, to_y + to_height / 2), 18)
 
-    def _carry(self, piece: Piece, carry: Mapping[str, Endpoint]) -> None:
+    def _carry(self, piece: QueryLayout, carry: Mapping[str, Endpoint]) -> None:
         """From the output of a unit to where the next one takes it."""
         for name, endpoint in carry.items():
             start = _box_of(piece, endpoint.node)
@@ -393,7 +393,7 @@ class _Drawing:
                 if start is not None:
                     self._back(start, stop)
 
-    def _links(self, piece: Piece, links: Mapping[str, Endpoint]) -> None:
+    def _links(self, piece: QueryLayout, links: Mapping[str, Endpoint]) -> None:
         """From what stands before the chain to where each unit takes it."""
         before = self.variant.repeat.before if self.variant.repeat is not None else None
         above = None if before is None else lay_out(before)
@@ -405,7 +405,7 @@ class _Drawing:
 
     # What enters, and what takes it.
 
-    def _pill_lines(self, port: Port) -> list[str]:
+    def _pill_lines(self, port: TargetInput) -> list[str]:
         there = input_in_model(self.match, port)
         title = port.title.removeprefix(self._scope()) + (" (of each unit)" if port.is_each else "")
         count = f"  {TIMES}{len(port.names)}" if len(port.names) > 1 else ""
@@ -441,7 +441,7 @@ class _Drawing:
         self._passed_on(left, top)
         return top
 
-    def _pill(self, port: Port, x: float, y: float, width: float) -> None:
+    def _pill(self, port: TargetInput, x: float, y: float, width: float) -> None:
         if port.title in self._pills or not port.names:
             return
         lines = self._pill_lines(port)
@@ -520,7 +520,7 @@ def _common_scope(titles: Sequence[str]) -> str:
     return first[: first.rfind("/", 0, count) + 1]
 
 
-def _box_of(piece: Piece, name: str) -> str | None:
+def _box_of(piece: QueryLayout, name: str) -> str | None:
     return next((title for title, box in piece.boxes.items() if name in box.names), None)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from tfsmith.records import record
 
-__all__ = ["Section", "human_bytes", "human_count", "plain_text", "plural", "printable"]
+__all__ = ["Section", "human_bytes", "human_count", "json_value", "plain_text", "plural", "printable"]
 
 _WIDEST = 160
 """Cells are filled up to this width at most: a single name of a megabyte would make every row that long."""
@@ -82,3 +83,18 @@ def human_count(count: int) -> str:
 def plural(count: int, word: str) -> str:
     """A number of things: 1 node, 2 nodes."""
     return f"{count:,} {word}{'s' * (count != 1)}"
+
+
+def json_value(value: Any) -> Any:
+    """Data as JSON can hold it: bytes are text, complex numbers are pairs, NaN and infinity are text, too."""
+    if isinstance(value, dict):
+        return {key: json_value(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_value(item) for item in value]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    if isinstance(value, complex):
+        return [json_value(value.real), json_value(value.imag)]
+    if isinstance(value, float) and not -float("inf") < value < float("inf"):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    return value

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_views import read_pieces, verify_tensor
 from tfsmith.records import record
+from tfsmith.weights.table import plain_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,6 +42,22 @@ class Comparison:
     def is_equal(self, *, any_dtype: bool = False) -> bool:
         """Whether the two count as equal."""
         return self.verdict in ("same", "close") or (any_dtype and self.verdict == "dtype")
+
+    def facts(self) -> dict[str, Any]:
+        """The comparison as plain data, ready for JSON."""
+        return {
+            "name": self.name,
+            "verdict": self.verdict,
+            "first": None if self.first is None else _type_facts(self.first),
+            "second": None if self.second is None else _type_facts(self.second),
+            "max_difference": plain_number(self.max_difference),
+            "unequal": self.unequal,
+        }
+
+
+def _type_facts(tensor: Tensor) -> list[Any]:
+    dims = tensor.shape.dims
+    return [tensor.dtype.name, None if dims is None else list(dims)]
 
 
 def compare_weights(

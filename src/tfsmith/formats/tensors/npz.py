@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-__all__ = ["open_npz", "write_npz"]
+__all__ = ["open_npz", "write_arrays", "write_npz"]
 
 _REMEDY = "the file is cut off or damaged; fetch it again"
 _LOCAL_HEADER = 30
@@ -90,22 +90,52 @@ def write_npz(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, 
         archive.comment = comment
         for name, tensor in tensors.items():
             verify_tensor(tensor)
-            info = zipfile.ZipInfo(f"{name}.npy")
-            info.comment = _COMMENT + tensor.dtype.base.name.encode() if _is_raw(tensor.dtype) else b""
-            with archive.open(info, "w", force_zip64=tensor.nbytes > 1 << 30) as member:
-                member.write(headers[name])
-                size = _write_values(member, tensor)
+            kind = _COMMENT + tensor.dtype.base.name.encode() if _is_raw(tensor.dtype) else b""
+            size = _write_member(archive, name, headers[name], _chunks(tensor), tensor.nbytes, kind)
             if size != tensor.nbytes:
                 what = f"gave {size} bytes, but {tensor.dtype} {tensor.shape} takes {tensor.nbytes}"
                 raise OutputError(what, where=f"tensor {name!r}", remedy="the file that it comes from is damaged")
 
 
-def _write_values(member: Any, tensor: Tensor) -> int:
-    size = 0
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Writes arrays by key, whole or not at all; memory does not grow with them: they may be mapped files.
+
+    Strings are stored as numpy's bytes of a fixed length, for Python objects would have to be pickled.
+
+    Raises:
+        OutputError: It cannot be written there; what was there before is untouched.
+    """
+    import numpy
+    from numpy.lib import format as npy
+
+    with AtomicFile(path) as sink, zipfile.ZipFile(_Stream(sink), "w") as archive:  # type: ignore[call-overload]
+        for name, values in arrays.items():
+            plain = values
+            if values.dtype.kind == "O":
+                items = values.reshape(-1).tolist()
+                plain = numpy.array(items or [b""], "S")[: len(items)].reshape(values.shape)
+            plain = numpy.ascontiguousarray(plain).reshape(values.shape)
+            has_name = plain.dtype.kind != "V" and plain.dtype.isbuiltin != 2  # bfloat16 and its like have none
+            descr = npy.dtype_to_descr(plain.dtype) if has_name else f"|V{plain.dtype.itemsize}"
+            flat, step = plain.reshape(-1), max(1, _CHUNK // max(1, plain.dtype.itemsize))
+            chunks = (flat[start : start + step].tobytes() for start in range(0, flat.size, step))
+            _write_member(archive, name, _header(descr, values.shape), chunks, plain.nbytes)
+
+
+def _write_member(
+    archive: zipfile.ZipFile, name: str, header: bytes, chunks: Iterable[bytes], size: int, comment: bytes = b""
+) -> int:
+    """Writes one array; returns how many bytes its values have."""
+    info = zipfile.ZipInfo(f"{name}.npy")
+    info.comment = comment
+    with archive.open(info, "w", force_zip64=size > 1 << 30) as member:
+        member.write(header)
+        return sum(member.write(chunk) for chunk in chunks)
+
+
+def _chunks(tensor: Tensor) -> Iterator[bytes]:
     for part in tensor.parts():
-        for chunk in part.chunks() if isinstance(part, Span) else (part,):
-            size += member.write(chunk)
-    return size
+        yield from part.chunks() if isinstance(part, Span) else (part,)
 
 
 def _npy_header(name: str, tensor: Tensor) -> bytes:
@@ -117,10 +147,16 @@ def _npy_header(name: str, tensor: Tensor) -> bytes:
         raise UnsupportedError(what, where=f"tensor {name!r}", remedy="leave it out (--except NAME)")
     if "\x00" in name or not name.isprintable() or len(name.encode()) > 60_000:
         raise UsageError(f"{name[:100]!r} cannot be a name in a zip archive", remedy="rename it, or write safetensors")
-    buffer = io.BytesIO()
     raw = _is_raw(kind) and not kind.name.startswith("q")
     descr = f"|V{kind.itemsize}" if raw else npy.dtype_to_descr(kind.numpy())
-    npy.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": tensor.shape.dims or ()})
+    return _header(descr, tensor.shape.dims or ())
+
+
+def _header(descr: Any, shape: tuple[int, ...]) -> bytes:
+    from numpy.lib import format as npy
+
+    buffer = io.BytesIO()
+    npy.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": shape})
     return buffer.getvalue()
 
 

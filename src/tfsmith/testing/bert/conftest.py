@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from tfsmith import api
+from tfsmith.ir.weights import Weights
 from tfsmith.testing.bert_options import OPTIONS
+from tfsmith.verbs.weights import load_bert
 
 __all__ = ["config", "checkpoint", "frozen"]
 
@@ -28,16 +29,16 @@ def config(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="session")
-def checkpoint(request: pytest.FixtureRequest, config: Path) -> api.Weights:
+def checkpoint(request: pytest.FixtureRequest, config: Path) -> Weights:
     """The weights of the checkpoint, checked against the config; a mistake in them is told by one test."""
     return _load(_path(request, "--chkpt-path"), config, request.config.getoption("--bert-task", None))
 
 
 @pytest.fixture(scope="session")
-def frozen(request: pytest.FixtureRequest, config: Path) -> api.Weights:
+def frozen(request: pytest.FixtureRequest, config: Path) -> Weights:
     """The weights of the frozen graph."""
     return _load(_path(request, "--frozen-path"), config, request.config.getoption("--bert-task", None))
 
 
-def _load(path: Path, config: Path, task: Any) -> api.Weights:
-    return api.load_bert(path, config, task)
+def _load(path: Path, config: Path, task: Any) -> Weights:
+    return load_bert(path, config, task)

@@ -1,4 +1,4 @@
-"""F4: A model with chosen inputs and outputs, in the forms that engines take."""
+"""A model with chosen inputs and outputs, in the forms that engines take. Made once per command."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from functools import cached_property
 from pathlib import Path
 
 from tfsmith import records
-from tfsmith.engines.protocol import FlatGraph, Port, Stored, cut_graph
+from tfsmith.engines.feeds import find_input, unknown_input
+from tfsmith.engines.protocol import FlatGraph, Port, ProgramFiles, WriteModel, cut_graph
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Collection, Signature, TensorInfo
+from tfsmith.ir.metagraph import SERVING_DEFAULT, Collection, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
-from tfsmith.passes.export import TABLE_FILLS, add_main_op
+from tfsmith.passes.export import TABLE_FILLS, ExportOptions, add_main_op
+from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import (
@@ -27,8 +29,6 @@ from tfsmith.passes.interface import (
     output_shape,
     output_type,
 )
-from tfsmith.verbs import freeze
-from tfsmith.verbs.files import save
 
 __all__ = ["ModelProgram", "make_program"]
 
@@ -36,47 +36,47 @@ _INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"
 
 
 def make_program(
-    model: Model, fetches: Sequence[str] | None = None, *, signature: str | None = None, inputs: Iterable[str] = ()
+    model: Model, outputs: Sequence[str] | None = None, *, signature: str | None = None, inputs: Iterable[str] = ()
 ) -> ModelProgram:
     """Finds a model's inputs and outputs: by its signature, else by its collections, else what is likely.
 
     Args:
         model: The model.
-        fetches: What to answer: keys of the signature's outputs, or names of any tensors; its outputs by default.
+        outputs: What to compute: keys of the signature's outputs, or names of any tensors; its outputs by default.
         signature: Which signature.
-        inputs: Names of tensors that are to be fed besides, such as inner ones.
+        inputs: Names that are to be fed: inputs, or inner tensors of the graph, which become inputs.
 
     Raises:
         NotFoundInModelError: There is no such signature or tensor.
         UsageError: Nothing says what the outputs are.
     """
-    chosen = _choose(model, fetches, signature)
+    chosen = _choose(model, outputs, signature)
     found = None if chosen is None else chosen[1]
-    known = {} if fetches and found is None else choose_outputs(model, None, signature)
-    outputs: dict[str, Port] = {}
+    known = {} if outputs and found is None else choose_outputs(model, None, signature)
+    ports: dict[str, Port] = {}
     inner: list[str] = []
-    for name in fetches or known:
+    for name in outputs or known:
         if name in known:
-            outputs[name] = _output(model, known[name], found, name)
+            ports[name] = _output(model, known[name], found, name)
         elif parse_input(name).node in model.graph or found is None or model.meta.objects is None:
-            outputs[name] = _output(model, check_tensor(model, name), None, name)
+            ports[name] = _output(model, check_tensor(model, name), None, name)
         else:
             inner.append(name)
-    program = ModelProgram(model, {}, outputs, None if chosen is None else chosen[0], not inner)
+    program = ModelProgram(model, {}, ports, None if chosen is None else chosen[0], not inner)
     for name in inner:  # of a function: it is there when all calls are inlined
         program = _with_inner(program, name)
     if inner:
-        program = dataclasses.replace(program, outputs={name: program.outputs[name] for name in fetches or ()})
-    ports = _inputs(model, found, [parse_input(port.tensor).node for port in program.outputs.values()], inner, inputs)
-    return dataclasses.replace(program, inputs=ports)
+        program = dataclasses.replace(program, outputs={name: program.outputs[name] for name in outputs or ()})
+    starts = [parse_input(port.tensor).node for port in program.outputs.values()]
+    return dataclasses.replace(program, inputs=_inputs(model, found, starts, inner)).feeding(inputs)
 
 
-def _choose(model: Model, fetches: Sequence[str] | None, signature: str | None) -> tuple[str, Signature] | None:
+def _choose(model: Model, outputs: Sequence[str] | None, signature: str | None) -> tuple[str, Signature] | None:
     """The signature; none is needed where all outputs are named."""
     try:
         return choose_signature(model, signature)
     except UsageError:
-        if not fetches:
+        if not outputs:
             raise
         return None
 
@@ -107,12 +107,20 @@ def _with_inner(program: ModelProgram, name: str) -> ModelProgram:
 
 
 def _inputs(
-    model: Model, signature: Signature | None, outputs: Sequence[str], inner: Sequence[str], extra: Iterable[str]
+    model: Model, signature: Signature | None, outputs: Sequence[str], inner: Sequence[str], fed: Iterable[str] = ()
 ) -> dict[str, Port]:
-    """What is fed, by key: the signature's inputs, what a collection names, and placeholders that the outputs need."""
+    """What is fed, by key: the signature's inputs, what a collection names, and placeholders that the outputs need.
+
+    Args:
+        model: The model.
+        signature: Its signature, if it has one.
+        outputs: The nodes of the outputs.
+        inner: Outputs that lie inside of functions.
+        fed: Inner tensors that are fed; what only they need is not.
+    """
     graph = model.graph
-    fed = {str(check_tensor(model, name)): name for name in extra}
-    cut = {parse_input(name).node for name in fed}
+    tensors = {str(check_tensor(model, name)): name for name in fed}
+    cut = {parse_input(name).node for name in tensors}
     starts = [name for name in outputs if name in graph]
     if inner and signature is not None:
         starts += [parse_input(info.name).node for info in signature.outputs.values() if info.encoding == "dense"]
@@ -133,9 +141,8 @@ def _inputs(
         if node.op in _INPUT_OPS and node.name in needed and f"{node.name}:0" not in named:
             tensor = Endpoint(node.name, 0)
             ports[_key(tensor)] = _port(graph, tensor, required=not _has_default(graph, node.name))
-    for tensor_name, name in fed.items():
-        if tensor_name not in {port.tensor for port in ports.values()}:
-            ports[name] = _port(graph, parse_input(tensor_name))
+    named = {port.tensor for port in ports.values()}
+    ports.update({name: _port(graph, parse_input(tensor)) for tensor, name in tensors.items() if tensor not in named})
     return ports
 
 
@@ -185,6 +192,23 @@ class ModelProgram:
         """The model's graph as it is."""
         return self.model.graph
 
+    def feeding(self, names: Iterable[str]) -> ModelProgram:
+        """The program that is fed these: inner tensors among them become inputs, and what only they need is cut off.
+
+        Raises:
+            NotFoundInModelError: A name is neither an input nor a tensor of the graph.
+        """
+        inner = [name for name in names if find_input(self.inputs, name) is None]
+        for name in inner:
+            if parse_input(name).node not in self.model.graph:
+                raise unknown_input(self.inputs, name)
+        if not inner:
+            return self
+        signature = None if self.signature is None else self.model.signatures[self.signature]
+        starts = [parse_input(port.tensor).node for port in self.outputs.values()]
+        inside = [name for name, port in self.outputs.items() if parse_input(port.tensor).node not in self.model.graph]
+        return dataclasses.replace(self, inputs=_inputs(self.model, signature, starts, inside, inner))
+
     @cached_property
     def frozen(self) -> FrozenGraph:
         """The model without variables. No value is read."""
@@ -211,8 +235,8 @@ class ModelProgram:
         kept = [node.name for node in frozen.model.graph if node.op in TABLE_FILLS]
         return cut_graph(frozen.model.graph, inputs, outputs, kept)
 
-    def stored(self, folder: Path) -> Stored:
-        """Where TensorFlow finds it: the model's own files where nobody edited them, else what is written now."""
+    def files(self, folder: Path, write: WriteModel) -> ProgramFiles:
+        """What TensorFlow loads: the model's own files where nobody edited them, else what is written now."""
         own = self._own_files()
         if own is not None:
             return own
@@ -224,20 +248,20 @@ class ModelProgram:
         }
         if filled is not None:
             target = folder / "saved_model"
-            save(frozen.model, target, format="saved_model")
-            return Stored("saved_model", target, inputs, outputs, frozen.model.meta.tags)
+            write(frozen.model, target, "saved_model")
+            return ProgramFiles("saved_model", target, inputs, outputs, frozen.model.meta.tags)
         try:
-            save(frozen.model, folder / "graph.pb", format="pb")
+            write(frozen.model, folder / "graph.pb", "pb")
         except LimitError:
-            return self._large(frozen, folder / "saved_model")
-        return Stored("graph", folder / "graph.pb", inputs, outputs)
+            return self._large_files(folder / "saved_model", write)
+        return ProgramFiles("graph", folder / "graph.pb", inputs, outputs)
 
     def _named(self) -> tuple[dict[str, str], dict[str, str]]:
         """Inputs and outputs by the names that they have in the model itself."""
         inputs = {key: port.tensor for key, port in self.inputs.items()}
         return inputs, {key: port.tensor for key, port in self.outputs.items()}
 
-    def _own_files(self) -> Stored | None:
+    def _own_files(self) -> ProgramFiles | None:
         """The SavedModel as it lies on disk, if it is what we have in memory."""
         model = self.model
         if model.kind != "saved_model" or model.raw is None or model.path is None or not self.is_plain:
@@ -245,7 +269,15 @@ class ModelProgram:
         own = model.path / "variables" / "variables"
         if model.checkpoint is not None and model.checkpoint.prefix != own:
             return None
-        return Stored("saved_model", model.path, *self._named(), tags=model.meta.tags)
+        return ProgramFiles("saved_model", model.path, *self._named(), tags=model.meta.tags)
+
+    def _large_files(self, folder: Path, write: WriteModel) -> ProgramFiles:
+        """A model over 2 GiB, which only a SavedModel with its variables can hold."""
+        inputs, outputs = self._named()
+        tags = self.model.meta.tags or ("serve",)
+        exported = export_pass(self.model, ExportOptions({SERVING_DEFAULT: (inputs, outputs)}, tags=tags, prune=True))
+        write(exported.model, folder, "saved_model")
+        return ProgramFiles("saved_model", folder, inputs, outputs, tags)
 
     @cached_property
     def filled(self) -> FrozenGraph | None:
@@ -262,10 +294,3 @@ class ModelProgram:
         )
         model = records.replace(self.model.alone(), meta_graphs=(whole,), raw=None)
         return freeze_pass(model, self._options(keep_init=True))
-
-    def _large(self, frozen: FrozenGraph, folder: Path) -> Stored:
-        """A model over 2 GiB, which only a SavedModel with its variables can hold."""
-        options = self._options(keep_init=True)
-        found = freeze.Frozen(**records.values(frozen), source=self.model, options=options)
-        found.save(folder, as_="saved_model")
-        return Stored("saved_model", folder, *self._named(), tags=self.model.meta.tags or ("serve",))

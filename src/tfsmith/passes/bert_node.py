@@ -1,25 +1,22 @@
-"""F4: The encoder of a BERT as one node `Bert`, and the attributes of that node."""
+"""The node `Bert`, which computes the encoder of a BERT: its definition, and its attributes in a model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 
-from tfsmith.api.patterning import replace as replace_nodes
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.body import Body, Part
+from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.literals import float32
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.recipe import Match
-from tfsmith.patterns.replace import Replaced
-from tfsmith.records import replace
 
-__all__ = ["BERT", "Change", "bert_nodes", "change_bert_nodes", "fuse_encoder", "mask_adder"]
+__all__ = ["BERT", "Change", "Ranges", "bert_nodes", "change_bert_nodes", "mask_adder", "quantize_bert_nodes"]
 
-_RECIPE = "bert-encoder"
+_INT8 = Attr("type", dtype_named("qint8"))
 _FLOAT = dtype_named("float32")
 _MASKS = ("large", "mask_large")
 """What the recipe calls the constant that hides words, in a layer and in front of all of them."""
@@ -48,30 +45,8 @@ BERT = OpDef(
 
 Change = Callable[[str | None, Node], Mapping[str, Attr]]
 """Attributes to set in a node, by the function that it is in (None for the graph itself) and the node."""
-
-
-def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
-    """Puts one node `Bert` in the place of each encoder. No weights are read.
-
-    Other than `replace` alone, it leaves the whole definition of the op in models that carry definitions, so that the
-    attributes that the recipe does not set can be set later, and the adder of the mask in the node.
-    """
-    done = replace_nodes(model, _RECIPE, outputs=outputs)
-    if not done.matches:
-        old = [node.name for _, node in bert_nodes(model)]
-        reason = f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes" if old else None
-        return replace(done, reason=reason or done.reason)
-    fused = done.model
-    if fused.kind in ("saved_model", "metagraph"):
-        info = replace(fused.meta.info, ops={**fused.meta.info.ops, BERT.name: BERT})
-        metas = list(fused.meta_graphs)
-        metas[fused.selected] = replace(fused.meta, info_part=Part.of(info))
-        fused = replace(fused, meta_graphs=tuple(metas))
-    adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
-    if len(adders) == 1:
-        adder = Attr("float", adders.pop())
-        fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
-    return replace(done, model=fused)
+Ranges = Mapping[tuple[str | None, str], tuple[float, ...]]
+"""Ranges for each node `Bert`, by its function and its name: low and high of four places, layer by layer."""
 
 
 def mask_adder(model: Model, match: Match) -> float | None:
@@ -115,3 +90,14 @@ def change_bert_nodes(model: Model, change: Change) -> Model:
     if changes:
         graph = graph.replace(library=graph.library.replace(functions))
     return model.replace_graph(graph)
+
+
+def quantize_bert_nodes(model: Model, ranges: Ranges) -> Model:
+    """The model with nodes `Bert` that compute in int8; those without ranges round each row to its own."""
+
+    def change(body: str | None, node: Node) -> dict[str, Attr]:
+        numbers = ranges.get((body, node.name), ())
+        factors = Attr("list(float)", numbers) if numbers else Attr("list", ())
+        return {"QuantizableDataType": _INT8, "QuantizationFactors": factors}
+
+    return change_bert_nodes(model, change)

@@ -1,12 +1,13 @@
-"""F4: Which inputs and outputs of two models belong together, and values that both can stand."""
+"""Which inputs and outputs of two models belong together, and inputs made up that both can stand."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.api.feeding import make_input
-from tfsmith.api.program import ModelProgram
+from tfsmith.engines.feeds import Fill, check_names, make_input
+from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import Port
 from tfsmith.errors import UsageError
 from tfsmith.ir.dtype import DType
@@ -18,13 +19,29 @@ from tfsmith.records import record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Pair", "Sampler", "pair_inputs", "pair_outputs"]
+__all__ = [
+    "Arrays",
+    "InputMaker",
+    "PortPair",
+    "batch_and_length",
+    "check_sizes",
+    "has_open_length",
+    "make_feeds",
+    "pair_inputs",
+    "pair_outputs",
+    "split_rows",
+]
+
+Arrays = dict[str, "NDArray[Any]"]
+"""Arrays by the key of an input or output."""
+_ROWS = 32
+"""So many rows of data are run at a time, where the model leaves that open."""
 
 _MASK = "mask"
 
 
 @record
-class Pair:
+class PortPair:
     """An input or output of A, and the one of B that it is compared with; one of them may be missing."""
 
     a: str | None
@@ -36,12 +53,12 @@ class Pair:
         return self.a or self.b or ""
 
 
-def pair_inputs(a: ModelProgram, b: ModelProgram) -> tuple[Pair, ...]:
+def pair_inputs(a: ModelProgram, b: ModelProgram) -> tuple[PortPair, ...]:
     """Pairs inputs by key, else by the name of the tensor, else by the end of that name."""
     return _pair(a.inputs, b.inputs)
 
 
-def pair_outputs(a: ModelProgram, b: ModelProgram) -> tuple[Pair, ...]:
+def pair_outputs(a: ModelProgram, b: ModelProgram) -> tuple[PortPair, ...]:
     """Pairs outputs as inputs are; where each model has one output, these two are compared whatever their names.
 
     Raises:
@@ -51,12 +68,12 @@ def pair_outputs(a: ModelProgram, b: ModelProgram) -> tuple[Pair, ...]:
     if any(pair.a and pair.b for pair in pairs):
         return pairs
     if len(a.outputs) == len(b.outputs) == 1:
-        return (Pair(next(iter(a.outputs)), next(iter(b.outputs))),)
+        return (PortPair(next(iter(a.outputs)), next(iter(b.outputs))),)
     what = f"the models have no output in common: {', '.join(a.outputs)} against {', '.join(b.outputs)}"
-    raise UsageError(what, remedy="name them: --output KEY_OF_A=KEY_OF_B")
+    raise UsageError(what, remedy="name them: {outputs=KEY_OF_A=KEY_OF_B}")
 
 
-def _pair(a: Mapping[str, Port], b: Mapping[str, Port]) -> tuple[Pair, ...]:
+def _pair(a: Mapping[str, Port], b: Mapping[str, Port]) -> tuple[PortPair, ...]:
     left = dict(b)
     found: dict[str, str] = {}
     ways = (lambda key, _: key, lambda _, port: port.tensor, lambda _, port: _short(port))
@@ -72,8 +89,8 @@ def _pair(a: Mapping[str, Port], b: Mapping[str, Port]) -> tuple[Pair, ...]:
             if len(keys) == len(there.get(name, ())) == 1:
                 found[keys[0]] = there[name][0]
                 del left[there[name][0]]
-    pairs = [Pair(key, found.get(key)) for key in a]
-    return (*pairs, *(Pair(None, key) for key in left))
+    pairs = [PortPair(key, found.get(key)) for key in a]
+    return (*pairs, *(PortPair(None, key) for key in left))
 
 
 def _kind(dtype: DType) -> str:
@@ -86,7 +103,7 @@ def _short(port: Port) -> str:
 
 
 @record
-class Sampler:
+class InputMaker:
     """Makes inputs that both models can stand: ids below the vocabulary, masks of 0 and 1, the dimensions of both.
 
     Attributes:
@@ -97,7 +114,7 @@ class Sampler:
 
     a: ModelProgram
     b: ModelProgram
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PortPair, ...]
 
     def batches(self, wanted: Sequence[int]) -> tuple[int, ...]:
         """The batch sizes that can be asked for: those wanted, or none where the models fix it."""
@@ -105,23 +122,24 @@ class Sampler:
         is_free = any(dims and dims[0] == -1 for dims in shapes)
         return tuple(wanted) if is_free else ()
 
-    def make(self, batch: int, generator: Any) -> dict[str, NDArray[Any]]:
+    def make(self, batch: int, generator: Any, fill: Fill = "random") -> Arrays:
         """An array for every pair of inputs, by the pair's key."""
         limits = self._limits()
-        made: dict[str, NDArray[Any]] = {}
+        made: Arrays = {}
         for pair in self.pairs:
             if not self._is_needed(pair):
                 continue
             port = Port("", self._dtype(pair), self._shape(pair))
-            made[pair.key] = self._values(pair, port, limits.get(pair.key), batch, generator)
+            made[pair.key] = self._values(pair, port, limits.get(pair.key), batch, generator, fill)
         return made
 
-    def _values(self, pair: Pair, port: Port, limit: int | None, batch: int, generator: Any) -> NDArray[Any]:
+    def _values(
+        self, pair: PortPair, port: Port, limit: int | None, batch: int, generator: Any, fill: Fill
+    ) -> NDArray[Any]:
         import numpy
 
-        plain = make_input(
-            Port(self._port(pair).tensor, port.dtype, port.shape), "random", generator=generator, batch=batch
-        )
+        port = Port(self._port(pair).tensor, port.dtype, port.shape)
+        plain = make_input(port, fill, generator=generator, batch=batch)
         if plain.dtype.kind not in "iu":
             return plain
         if _MASK in pair.key.lower():  # of a sentence, padded at its end: the first is always there
@@ -132,15 +150,15 @@ class Sampler:
         most = min(limit, int(numpy.iinfo(plain.dtype).max))
         return numpy.asarray(generator.integers(0, most, plain.shape), plain.dtype)
 
-    def _is_needed(self, pair: Pair) -> bool:
+    def _is_needed(self, pair: PortPair) -> bool:
         ports = [self.a.inputs[pair.a]] if pair.a else []
         ports += [self.b.inputs[pair.b]] if pair.b else []
         return any(port.required for port in ports)
 
-    def _port(self, pair: Pair) -> Port:
+    def _port(self, pair: PortPair) -> Port:
         return self.a.inputs[pair.a] if pair.a else self.b.inputs[pair.b or ""]
 
-    def _dtype(self, pair: Pair) -> DType | None:
+    def _dtype(self, pair: PortPair) -> DType | None:
         """What both models can take: of two types of one kind, the one whose values the other holds too.
 
         Raises:
@@ -151,10 +169,10 @@ class Sampler:
         known = [port.dtype.base for port in ports if port.dtype is not None]
         if len(set(map(_kind, known))) > 1:
             what = f"input {pair.key!r} is {known[0]} in A and {known[1]} in B"
-            raise UsageError(what, remedy="no made-up input fits both; pass your own as --inputs FILE.npz, if one does")
+            raise UsageError(what, remedy="no made-up input fits both; pass your own ({inputs}), if one does")
         return min(known, key=lambda one: one.itemsize, default=None)
 
-    def _shape(self, pair: Pair) -> Shape:
+    def _shape(self, pair: PortPair) -> Shape:
         """What both models want: a dimension that one fixes is fixed.
 
         Raises:
@@ -185,3 +203,82 @@ class Sampler:
                 if tensor in found:
                     limits[key] = min(found[tensor], limits.get(key, found[tensor]))
         return limits
+
+
+def has_open_length(program: ModelProgram) -> bool:
+    """Whether sequences of any length can be fed."""
+    return any(-1 in (port.shape.dims or ())[1:2] for port in program.inputs.values())
+
+
+def check_sizes(program: ModelProgram, batch: int | None, length: int | None) -> None:
+    """Sees that a model takes batches of this size and sequences of this length, where these are asked for.
+
+    Raises:
+        UsageError: The model fixes another size.
+    """
+    for port in program.inputs.values():
+        dims = port.shape.dims or ()
+        if not port.required or len(dims) < 2:
+            continue
+        if batch is not None and dims[0] not in (-1, batch):
+            raise UsageError(f"the model takes batches of {dims[0]}, and no others", remedy="leave {batch_size} out")
+        if length is not None and dims[1] not in (-1, length):
+            remedy = "leave {sequence_length} out"
+            raise UsageError(f"the model takes sequences of {dims[1]}, and no others", remedy=remedy)
+
+
+def make_feeds(program: ModelProgram, batch: int, length: int, *, seed: int) -> Arrays:
+    """Inputs made up for a model: ids of its vocabulary, sentences that are padded.
+
+    Args:
+        program: The model.
+        batch: The size of first dimensions that the model leaves open.
+        length: The size of other dimensions that it leaves open.
+        seed: Of random numbers.
+    """
+    import numpy
+
+    sized = {key: _sized(port, batch, length) for key, port in program.inputs.items()}
+    same = dataclasses.replace(program, inputs=sized)
+    return InputMaker(same, same, pair_inputs(same, same)).make(batch, numpy.random.default_rng(seed))
+
+
+def _sized(port: Port, batch: int, length: int) -> Port:
+    if port.shape.dims is None:
+        return port
+    dims = (size if size >= 0 else length if number else batch for number, size in enumerate(port.shape.dims))
+    return Port(port.tensor, port.dtype, Shape(tuple(dims)), port.required)
+
+
+def batch_and_length(feeds: Mapping[str, NDArray[Any]]) -> tuple[int | None, int | None]:
+    """The batch size and the length of sequences in what is fed; None where no input has them."""
+    shapes = [value.shape for value in feeds.values() if value.ndim > 1]
+    return (int(shapes[0][0]), int(shapes[0][1])) if shapes else (None, None)
+
+
+def split_rows(program: ModelProgram, data: Mapping[str, Any]) -> tuple[list[Arrays], int]:
+    """Data in batches that the model takes, by the keys of its inputs; and how many rows they are together.
+
+    Rows at the end that do not fill a batch of the size that the model fixes are left out.
+
+    Raises:
+        TfsmithError: An input is missing or unknown, or they have different numbers of rows.
+    """
+    import numpy
+
+    keys = check_names(program.inputs, data)
+    values = {keys[name]: numpy.asarray(value) for name, value in data.items()}
+    counts = {key: len(value) if value.ndim else 0 for key, value in values.items()}
+    if len(set(counts.values())) != 1:
+        told = ", ".join(f"{key} has {count}" for key, count in counts.items())
+        raise UsageError(f"the data has different numbers of rows: {told}", remedy="give all the same rows")
+    rows = next(iter(counts.values()))
+    first = [dims[0] for key in values if (dims := program.inputs[key].shape.dims)]
+    size = next((one for one in first if one > 0), None)
+    used = rows if size is None else rows - rows % size
+    if not used:
+        remedy = "give as many, or export the model with another {batch_size}"
+        raise UsageError(f"{rows} rows of data do not fill a batch of {size or 1}", remedy=remedy)
+    step = size or _ROWS
+    starts = range(0, used, step)
+    return [{key: value[start : min(start + step, used)] for key, value in values.items()} for start in starts], used

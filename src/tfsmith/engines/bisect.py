@@ -1,28 +1,31 @@
-"""F4: The first node at which two models part."""
+"""The first node at which two models part: both are run in steps, each from the values of those before it."""
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.api.pairing import Pair
-from tfsmith.api.program import ModelProgram
-from tfsmith.api.stepping import Side
-from tfsmith.api.tolerance import Tolerance, difference
+from tfsmith.engines.compare import Tolerance, compare_arrays
+from tfsmith.engines.program import ModelProgram, make_program
+from tfsmith.engines.protocol import Options, Port, cut_graph
+from tfsmith.engines.runner import compile_program
+from tfsmith.engines.samples import PortPair
 from tfsmith.errors import NotFoundInModelError, TfsmithError
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import CONTROL, Node
+from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import CONTROL, Node, parse_input
+from tfsmith.ir.shape import Shape
 from tfsmith.passes.interface import output_type
 from tfsmith.records import record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Parted", "Twins", "first_difference"]
+__all__ = ["FirstDifference", "ModelPair", "first_difference"]
 
 _AT_ONCE = 200
 """So many nodes are asked for in one run: more would take much memory, fewer would compile too often."""
@@ -36,7 +39,7 @@ _MOST_ATTR = 60
 
 
 @record
-class Parted:
+class FirstDifference:
     """The first node at which two models part.
 
     Attributes:
@@ -55,7 +58,7 @@ class Parted:
 
 
 @record
-class Twins:
+class ModelPair:
     """Two models that should answer the same.
 
     Attributes:
@@ -64,18 +67,18 @@ class Twins:
         inputs: Which of their inputs belong together.
         tolerance: How far values of a dtype may be apart.
         engines: What they run on.
-        op_libraries: Libraries with custom ops.
+        options: How the engines are to run them.
     """
 
     a: ModelProgram
     b: ModelProgram
-    inputs: Sequence[Pair]
+    inputs: Sequence[PortPair]
     tolerance: Callable[[str], Tolerance]
     engines: tuple[str, str]
-    op_libraries: tuple[str | os.PathLike[str], ...] = ()
+    options: Options
 
 
-def first_difference(twins: Twins, feeds: Mapping[str, NDArray[Any]]) -> Parted | None:
+def first_difference(models: ModelPair, feeds: Mapping[str, NDArray[Any]]) -> FirstDifference | None:
     """Looks at the nodes that both models have, from the inputs on, and names the first whose values differ.
 
     Constants are held against each other first, for a changed weight is a difference by itself. Then the tensors of all
@@ -83,7 +86,7 @@ def first_difference(twins: Twins, feeds: Mapping[str, NDArray[Any]]) -> Parted 
     step starts from the values of the steps before it, so that memory is taken for the weights of one step alone.
 
     Args:
-        twins: The models.
+        models: The models.
         feeds: Inputs for which they differ, by the pairs' keys.
 
     Returns:
@@ -93,29 +96,29 @@ def first_difference(twins: Twins, feeds: Mapping[str, NDArray[Any]]) -> Parted 
     Raises:
         NotFoundInModelError: The models have no node in common.
     """
-    return _Search(twins, feeds).run()
+    return _Search(models, feeds).run()
 
 
 class _Search:
     """One search: both models, and what is known of them so far."""
 
-    def __init__(self, twins: Twins, feeds: Mapping[str, NDArray[Any]]) -> None:
-        self._twins = twins
+    def __init__(self, models: ModelPair, feeds: Mapping[str, NDArray[Any]]) -> None:
+        self._models = models
         self._a, self._b = (
-            Side(program, engine, twins.op_libraries, _given(program, twins.inputs, side, feeds))
-            for program, side, engine in ((twins.a, "a", twins.engines[0]), (twins.b, "b", twins.engines[1]))
+            _SteppedModel(program, engine, models.options, _given(program, models.inputs, side, feeds))
+            for program, side, engine in ((models.a, "a", models.engines[0]), (models.b, "b", models.engines[1]))
         )
         self._seen = 0
         self._lost: set[str] = set()
 
-    def run(self) -> Parted | None:
+    def run(self) -> FirstDifference | None:
         """Goes through the nodes in order."""
         a, b = self._a.graph, self._b.graph
         order = [name for name in _order(a) if name in b]
         if not order:
             what = "the models have no node in common, so no first difference can be named"
             raise NotFoundInModelError(what, remedy="compare models that were made of one another")
-        most = _OF_TENSORFLOW if "tensorflow" in self._twins.engines else _AT_ONCE
+        most = _OF_TENSORFLOW if "tensorflow" in self._models.engines else _AT_ONCE
         pending: list[str] = []
         for name in order:
             if a[name].op == b[name].op == "Const":
@@ -143,7 +146,7 @@ class _Search:
                 return []
         return [f"{name}:{number}" for number in sorted(used or {0})]
 
-    def _ask(self, names: Sequence[str]) -> Parted | None:
+    def _ask(self, names: Sequence[str]) -> FirstDifference | None:
         """Runs both for these nodes, and gives the first one that differs."""
         names = [name for name in names if not self._is_lost(name)]
         if not names:
@@ -170,7 +173,7 @@ class _Search:
         self._b.keep(answers[1], names)
         return None
 
-    def _ask_apart(self, names: Sequence[str], error: TfsmithError) -> Parted | None:
+    def _ask_apart(self, names: Sequence[str], error: TfsmithError) -> FirstDifference | None:
         """Goes on where a step failed: with what comes before the node that the engine blames, or else in halves."""
         blamed = set(_NAME.findall(error.what))
         at = next((number for number, name in enumerate(names) if name in blamed), None)
@@ -187,7 +190,7 @@ class _Search:
         self._lost.add(name)
         return True
 
-    def _failed(self, name: str, errors: Sequence[tuple[str, TfsmithError]]) -> Parted | None:
+    def _failed(self, name: str, errors: Sequence[tuple[str, TfsmithError]]) -> FirstDifference | None:
         """What to say of a node that does not run by itself; nothing, if it runs in neither model."""
         if len(errors) > 1:
             self._lost.add(name)
@@ -196,18 +199,18 @@ class _Search:
         told = _structure(self._a.graph, self._b.graph, name)
         reason = f"it does not run in {title}: {error.what}"
         op = self._a.graph[name].op
-        return Parted(name, op, "; ".join([*told, reason]), None, self._seen)
+        return FirstDifference(name, op, "; ".join([*told, reason]), None, self._seen)
 
     def _compare(
         self, name: str, tensors: Sequence[str], answers: Sequence[Mapping[str, NDArray[Any]]]
-    ) -> Parted | None:
+    ) -> FirstDifference | None:
         for tensor in tensors:
             one, other = answers[0][tensor], answers[1][tensor]
-            found = difference(one, other, self._twins.tolerance(one.dtype.name))
+            found = compare_arrays(one, other, self._models.tolerance(one.dtype.name))
             if found.reason:
                 told = _structure(self._a.graph, self._b.graph, name)
                 reason = "; ".join([*told, found.reason])
-                return Parted(name, self._a.graph[name].op, reason, found.max_abs, self._seen)
+                return FirstDifference(name, self._a.graph[name].op, reason, found.max_abs, self._seen)
         return None
 
 
@@ -231,7 +234,7 @@ def _reads_a_constant(a: Graph, b: Graph, name: str) -> bool:
     return source in b and a[source].op == b[source].op == "Const"
 
 
-def _constants_differ(name: str, a: Node, b: Node) -> Parted | None:
+def _constants_differ(name: str, a: Node, b: Node) -> FirstDifference | None:
     import numpy
 
     one, other = a.peek("value"), b.peek("value")
@@ -240,21 +243,21 @@ def _constants_differ(name: str, a: Node, b: Node) -> Parted | None:
     mine, theirs = one.value, other.value
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         reason = f"the constant is {mine.dtype} {mine.shape} in A and {theirs.dtype} {theirs.shape} in B"
-        return Parted(name, a.op, reason, None, 0)
+        return FirstDifference(name, a.op, reason, None, 0)
     if mine is theirs or (mine.dtype.itemsize == 0 and mine.dtype.name != "string"):
         return None
     values = mine.numpy(), theirs.numpy()
     if numpy.array_equal(*values):
         return None
-    found = difference(*values, Tolerance(0.0, 0.0))
+    found = compare_arrays(*values, Tolerance(0.0, 0.0))
     if not found.reason:
         return None
     reason = f"the constant differs: {found.reason.replace(' by more than is usual', '')}"
-    return Parted(name, a.op, reason, found.max_abs, 0)
+    return FirstDifference(name, a.op, reason, found.max_abs, 0)
 
 
 def _given(
-    program: ModelProgram, pairs: Sequence[Pair], side: str, feeds: Mapping[str, NDArray[Any]]
+    program: ModelProgram, pairs: Sequence[PortPair], side: str, feeds: Mapping[str, NDArray[Any]]
 ) -> dict[str, NDArray[Any]]:
     """The feeds by the keys of one of the models."""
     keys = {pair.key: pair.a if side == "a" else pair.b for pair in pairs}
@@ -285,3 +288,79 @@ def _structure(a: Body, b: Body, name: str) -> list[str]:
 def _shown(attr: Attr) -> str:
     text = attr.value.decode("utf-8", "replace") if isinstance(attr.value, bytes) else str(attr.value)
     return text if len(text) <= _MOST_ATTR else f"{text[:_MOST_ATTR]}..."
+
+
+class _SteppedModel:
+    """One of two models that are compared node by node.
+
+    A step runs only the nodes between the tensors that are asked for and those that are known already. Of these, only
+    such are kept as a later step can still need. Computed again are what follows from constants alone, and integers:
+    engines want to see where shapes and axes come from.
+
+    Attributes:
+        graph: The frozen graph.
+    """
+
+    def __init__(
+        self,
+        program: ModelProgram,
+        engine: str,
+        options: Options,
+        feeds: Mapping[str, NDArray[Any]],
+    ) -> None:
+        self.graph: Graph = program.frozen.model.graph
+        self._path = program.path
+        self._engine = engine
+        self._options = options
+        ports = {
+            key: program.inputs[key] for key in feeds if parse_input(program.inputs[key].tensor).node in self.graph
+        }
+        self._known = {port.tensor: (port, feeds[key]) for key, port in ports.items()}
+        self._moving = _reached(self.graph, [parse_input(tensor).node for tensor in self._known])
+        self._done: set[str] = set()
+        self._last: dict[str, NDArray[Any]] = {}
+
+    def ask(self, tensors: Sequence[str]) -> dict[str, NDArray[Any]]:
+        """Computes these tensors, unless the last step gave them. The engine lives no longer than this.
+
+        Raises:
+            TfsmithError: They cannot be computed.
+        """
+        if all(name in self._last for name in tensors):
+            return {name: self._last[name] for name in tensors}
+        ports = {name: port for name, (port, _) in self._known.items()}
+        flat = cut_graph(self.graph, ports, {name: name for name in tensors})
+        model = Model("graphdef", (MetaGraph(graph_part=Part.of(flat.graph)),), path=self._path)
+        with compile_program(make_program(model, tensors), self._engine, self._options) as runner:
+            keys = {port.tensor: key for key, port in runner.inputs.items()}
+            feeds = {keys[name]: self._known[key][1] for key, name in flat.inputs.items() if name in keys}
+            self._last = runner.run(feeds, warn=False)
+        return self._last
+
+    def keep(self, values: Mapping[str, NDArray[Any]], nodes: Iterable[str]) -> None:
+        """Takes note of the values of all tensors of these nodes; those that no later step needs are let go."""
+        self._done.update(nodes)
+        for name, value in values.items():
+            tensor = parse_input(name)
+            kind = output_type(self.graph, self.graph[tensor.node], tensor.output)
+            if kind is None or "int" in kind.base.name:
+                self._done.discard(tensor.node)  # what it takes stays
+            elif tensor.node in self._moving:
+                self._known[name] = (Port(name, kind.base, Shape(value.shape)), value)
+        self._known = {name: found for name, found in self._known.items() if self._is_needed(name)}
+
+    def _is_needed(self, name: str) -> bool:
+        tensor = parse_input(name)
+        return any(use.node.name not in self._done for use in self.graph.consumers(tensor.node, tensor.output))
+
+
+def _reached(graph: Graph, names: Iterable[str]) -> set[str]:
+    """The names of all nodes that these lead to, themselves included."""
+    todo = list(names)
+    seen = set(todo)
+    while todo:
+        for use in graph.uses[todo.pop()]:
+            if use.node.name not in seen:
+                seen.add(use.node.name)
+                todo.append(use.node.name)
+    return seen

@@ -1,4 +1,4 @@
-"""F4: What a caller feeds, checked against what the model wants; and inputs made up where there are none."""
+"""What a caller feeds, checked against what the model wants; and arrays made up for an input."""
 
 from __future__ import annotations
 
@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-__all__ = ["bind_feeds", "check_names", "find_input", "as_fed", "make_input", "unknown_input", "Made"]
+__all__ = ["bind_feeds", "check_names", "find_input", "as_fed", "make_input", "unknown_input", "Fill"]
 
-Made = Literal["random", "zeros"]
+Fill = Literal["random", "zeros", "wide", "pixels"]
+"""What to fill a made-up array with. "wide" floats are ten times as large, "pixels" are 0 to 255; texts vary, too."""
 _SHOWN = 8
+_WORDS = (b"text", b"", b"7", b"a longer text, with words")
 _MADE_SIZE = 16
 """The size of unknown dimensions, but the first."""
 
@@ -171,15 +173,15 @@ def _check_shape(key: str, port: Port, array: NDArray[Any]) -> None:
     raise UsageError(f"input {key!r} is given shape {list(array.shape)}", remedy=f"{_wanted(port)}{more}")
 
 
-def make_input(port: Port, how: Made, *, generator: Any = None, batch: int = 1) -> NDArray[Any]:
+def make_input(port: Port, fill: Fill, *, generator: Any = None, batch: int = 1) -> NDArray[Any]:
     """An array that an input takes: zeros, or random values that any model can stand.
 
     Random integers are 0 or 1, which are ids in any vocabulary and masks; bytes are those of pixels; floats are normal.
 
     Args:
         port: The input.
-        how: "random" or "zeros".
-        generator: Numpy's, for "random".
+        fill: What to fill it with.
+        generator: Numpy's, for all but "zeros".
         batch: The size of the first dimension where it is unknown; other unknown ones are 16.
     """
     import numpy
@@ -188,17 +190,21 @@ def make_input(port: Port, how: Made, *, generator: Any = None, batch: int = 1) 
     shape = _made_shape(port, batch)
     if kind is None:
         raise UsageError(f"the model does not say of what type {port.tensor} is", remedy="feed an array")
-    if kind.base.name == "string":
-        return numpy.full(shape, b"text" if how == "random" else b"", object)
-    element = _element(kind, port)
-    if how == "zeros":
-        return numpy.zeros(shape, element)
     draw = numpy.random.default_rng() if generator is None else generator
+    if kind.base.name == "string":
+        if fill in ("wide", "pixels"):
+            return numpy.array(_WORDS, object)[draw.integers(0, len(_WORDS), shape)]
+        return numpy.full(shape, b"text" if fill == "random" else b"", object)
+    element = _element(kind, port)
+    if fill == "zeros":
+        return numpy.zeros(shape, element)
     if kind.base.name == "uint8":
         return numpy.asarray(draw.integers(0, 256, shape), element)
     if _kind(element) in "ib":
         return numpy.asarray(draw.integers(0, 2, shape), element)
-    return numpy.asarray(draw.standard_normal(shape)).astype(element)
+    if fill == "pixels":
+        return numpy.asarray(draw.uniform(0, 255, shape)).astype(element)
+    return numpy.asarray(draw.standard_normal(shape) * (10 if fill == "wide" else 1)).astype(element)
 
 
 def _element(kind: DType, port: Port) -> numpy.dtype[Any]:

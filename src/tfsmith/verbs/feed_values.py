@@ -1,4 +1,4 @@
-"""The values of `--input KEY=VALUE`: files, JSON, text, images, or made up."""
+"""What is fed, told in text as `KEY=VALUE`: files, JSON, text, images, or made up."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfsmith import api
+from tfsmith.engines.feeds import Fill, find_input, make_input, unknown_input
+from tfsmith.engines.protocol import Port
 from tfsmith.errors import UnreadableFileError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["InputReader"]
+__all__ = ["FeedReader", "read_feeds"]
 
 _IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm")
 _PLAIN_IMAGES = {b"P5": 1, b"P6": 3}
@@ -22,14 +23,31 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 _FORMS = "write KEY=FILE.npy, KEY=FILE.npz, KEY=JSON, KEY=IMAGE, KEY=TEXT, KEY=random or KEY=zeros"
 
 
-class InputReader:
+def read_feeds(
+    inputs: Mapping[str, Port], feeds: Mapping[str, Any] | Sequence[str], *, seed: int = 0, batch: int = 1
+) -> tuple[dict[str, Any], list[Path]]:
+    """What to feed by key, and the files that it was read from.
+
+    Args:
+        inputs: What the model takes.
+        feeds: Arrays by key, or texts `KEY=VALUE`.
+        seed: Of random values.
+        batch: The batch size of random values and zeros.
+    """
+    if isinstance(feeds, Mapping):
+        return dict(feeds), []
+    reader = FeedReader(inputs, seed=seed, batch=batch)
+    return reader.read([feeds] if isinstance(feeds, str) else feeds), reader.files
+
+
+class FeedReader:
     """Reads the values of inputs. Large `.npy` files stay where they are, mapped into memory.
 
     Attributes:
         files: All files that were read.
     """
 
-    def __init__(self, inputs: Mapping[str, api.Port], *, seed: int, batch: int) -> None:
+    def __init__(self, inputs: Mapping[str, Port], *, seed: int, batch: int) -> None:
         import numpy
 
         self._inputs = inputs
@@ -40,7 +58,7 @@ class InputReader:
     def read(self, texts: Sequence[str]) -> dict[str, Any]:
         """All feeds by key. One without a key is for all inputs (random, zeros, an .npz), or for the only one."""
         feeds: dict[str, Any] = {}
-        rest: api.Made | None = None
+        rest: Fill | None = None
         for text in texts:
             key, value = self._split(text)
             if key is None and value in ("random", "zeros"):
@@ -49,7 +67,7 @@ class InputReader:
             found = self._all(value) if key is None else {key: self._one(key, value)}
             twice = next((name for name in found if name in feeds), None)
             if twice is not None:
-                raise UsageError(f"--input {twice} is given twice", remedy="leave one of them out")
+                raise UsageError(f"input {twice!r} is given twice", remedy="leave one of them out")
             feeds |= found
         if rest is not None:
             feeds |= {key: self._make(key, rest) for key in self._left(feeds)}
@@ -61,12 +79,12 @@ class InputReader:
             return None, text
         return key, value
 
-    def _port(self, key: str) -> api.Port | None:
-        found = api.find_input(self._inputs, key)
+    def _port(self, key: str) -> Port | None:
+        found = find_input(self._inputs, key)
         return None if found is None else self._inputs[found]
 
     def _left(self, feeds: Mapping[str, Any]) -> list[str]:
-        given = {api.find_input(self._inputs, name) for name in feeds}
+        given = {find_input(self._inputs, name) for name in feeds}
         return [key for key, port in self._inputs.items() if port.required and key not in given]
 
     def _all(self, value: str) -> dict[str, Any]:
@@ -79,7 +97,7 @@ class InputReader:
                 return {str(key): item for key, item in found.items()}
         keys = [key for key, port in self._inputs.items() if port.required] or list(self._inputs)
         if len(keys) != 1:
-            raise UsageError(f"--input {value!r} does not say for which input it is", remedy=_FORMS)
+            raise UsageError(f"{value!r} does not say for which input it is", remedy=_FORMS)
         return {keys[0]: self._one(keys[0], value)}
 
     def _one(self, key: str, value: str) -> Any:
@@ -100,11 +118,11 @@ class InputReader:
             return self._json(value)
         return _text(value, port) if is_text else self._json(value, key)
 
-    def _make(self, key: str, how: api.Made) -> NDArray[Any]:
+    def _make(self, key: str, how: Fill) -> NDArray[Any]:
         port = self._port(key)
         if port is None:
-            raise api.unknown_input(self._inputs, key)
-        return api.make_input(port, how, generator=self._generator, batch=self._batch)
+            raise unknown_input(self._inputs, key)
+        return make_input(port, how, generator=self._generator, batch=self._batch)
 
     def _array(self, path: Path) -> NDArray[Any]:
         import numpy
@@ -143,10 +161,10 @@ class InputReader:
             what = f"{value[:60]!r} is neither a file nor JSON" if key is not None else f"no JSON ({error})"
             if key is not None and _is_file(value):
                 what = f"{value[:60]!r} is a file whose name does not say what is in it"
-            where = None if key is None else f"--input {key}"
+            where = None if key is None else f"input {key!r}"
             raise UsageError(what, where=where, remedy=_FORMS) from error
 
-    def _image(self, key: str, path: Path, port: api.Port | None) -> Any:
+    def _image(self, key: str, path: Path, port: Port | None) -> Any:
         self._note(path)
         if port is not None and port.dtype is not None and port.dtype.base.name == "string":
             return _shaped_text(path.read_bytes(), port)
@@ -184,7 +202,7 @@ def _unreadable(path: Path, error: Exception) -> UnreadableFileError:
     return UnreadableFileError(f"numpy cannot read it ({error})", path=path, remedy="save it with numpy.save or savez")
 
 
-def _text(value: str, port: api.Port | None) -> Any:
+def _text(value: str, port: Port | None) -> Any:
     """Text for a string input: a JSON list of strings, or the text itself."""
     if value.startswith(("[", '"')):
         try:
@@ -194,7 +212,7 @@ def _text(value: str, port: api.Port | None) -> Any:
     return _shaped_text(value.encode(), port)
 
 
-def _shaped_text(value: bytes, port: api.Port | None) -> Any:
+def _shaped_text(value: bytes, port: Port | None) -> Any:
     """One text in the shape that the input wants: as a scalar, or as the only one of a batch."""
     import numpy
 

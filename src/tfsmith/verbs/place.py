@@ -1,4 +1,4 @@
-"""F4: Outputs that are put in place only when they have been proven."""
+"""Outputs that are put in place only when they have been proven."""
 
 from __future__ import annotations
 

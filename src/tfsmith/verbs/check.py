@@ -1,0 +1,214 @@
+"""`check`: which parts of a model another program cannot import, and what to do."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.errors import TfsmithError
+from tfsmith.ir.model import Model
+from tfsmith.ir.shape import Shape
+from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_target, find_target, target_names
+from tfsmith.passes.fold_shapes import FOLDED_OPS
+from tfsmith.passes.freeze import FreezeOptions, freeze
+from tfsmith.records import record, replace
+from tfsmith.verbs.shared import Result, open_model
+from tfsmith.view.text import Section, human_count
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.shared import Loads, ModelOrPath, Names
+
+__all__ = ["FLAGS", "Checked", "TargetList", "check", "list_targets"]
+
+FLAGS = MappingProxyType({"target": ("--for",)})
+_FEW = 3
+_SIMPLER = ("remove-no-ops", "dropout-removal", "fold-batch-norm")
+"""Recipes that leave fewer kinds of ops behind and change no answer of a model that is only run."""
+_COMMAND = "`tfsmith"
+
+
+@record
+class Checked(TargetCheck, Result):
+    """What a check found; true if nothing stands in the way.
+
+    Attributes:
+        target: The program.
+        obstacles: What it cannot import, worst first.
+        notes: What is good to know, and no obstacle.
+        node_count: How many nodes were looked at.
+        frozen: Whether they were looked at as freezing leaves them, because the target freezes by itself.
+        path: The model's path.
+        all: Whether the report names all nodes.
+    """
+
+    path: str = ""
+    all: bool = False
+
+    def __bool__(self) -> bool:
+        return self.is_clean
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """None: the report has the notes."""
+        return ()
+
+    def report(self) -> Iterator[Section]:
+        """Each obstacle with its nodes and its remedy; and how many there are."""
+        most = sys.maxsize if self.all else _FEW
+        yield from (_section(one, most) for one in self.obstacles)
+        target, count = self.target, len(self.obstacles)
+        nodes = f"{human_count(self.node_count)} nodes{', as freezing leaves them' if self.frozen else ''}"
+        table = target.title if target.version in target.title else f"{target.title} {target.version}"
+        found = f"{count} obstacle{'s' * (count != 1)}" if count else "nothing stands in the way"
+        yield Section(f"{table}: {found} ({nodes})", notes=tuple(f"note: {note}" for note in self.notes))
+
+    def to_json(self) -> dict[str, Any]:
+        """The same, with all nodes."""
+        target = self.target
+        return {
+            "path": self.path,
+            "target": {"name": target.name, "version": target.version, "source": target.source, "date": target.date},
+            "clean": self.is_clean,
+            "nodes": self.node_count,
+            "as_frozen": self.frozen,
+            "obstacles": [
+                {"kind": one.kind, "subject": one.subject, "what": one.what, "nodes": list(one.nodes)}
+                | {"remedy": one.remedy}
+                for one in self.obstacles
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def _section(one: Obstacle, most: int) -> Section:
+    count = f": {human_count(len(one.nodes))} node{'s' * (len(one.nodes) != 1)}" if one.nodes else ""
+    rows = [(name,) for name in one.nodes[:most]]
+    left = len(one.nodes) - most
+    notes = (f"and {human_count(left)} more; --all shows them",) if left > 0 else ()
+    return Section(f"{one.what}{count}", rows, notes=(*notes, *((f"-> {one.remedy}",) if one.remedy else ())))
+
+
+def check(
+    model: ModelOrPath,
+    target: str,
+    *,
+    outputs: Names = (),
+    signature: str | None = None,
+    all: bool = False,
+    **options: Unpack[Loads],
+) -> Checked:
+    """Tells which parts of a model another program cannot import, with the nodes and what to do. Reads no weights.
+
+    Args:
+        model: A SavedModel, a `.meta`, or a GraphDef.
+        target: migraphx, openvino, tflite, tflite-flex, onnx or tensorflow-X.Y; `check --list` has them all.
+        outputs: Only what these outputs need; by default those of the signatures, else everything in the graph counts.
+        signature: Only what this signature needs.
+        all: Name all nodes in the report, not the first three.
+
+    Raises:
+        UsageError: There is no such target.
+        NotFoundInModelError: There is no graph, or no such output or signature.
+
+    Example:
+        tfsmith check saved_model --for tflite
+    """
+    wanted = find_target(target)
+    opened = open_model(model, options)
+    checked = check_target(opened, wanted, outputs=outputs, signature=signature)
+    checked = _with_recipes(opened, _with_folding(opened, checked, outputs, signature), outputs, signature)
+    path = str(opened.path or "") if isinstance(model, Model) else str(model)
+    return Checked(checked.target, checked.obstacles, checked.notes, checked.node_count, checked.frozen, path, all)
+
+
+def _with_folding(model: Model, checked: TargetCheck, outputs: Sequence[str], signature: str | None) -> TargetCheck:
+    """The obstacles, with `freeze --fold-shapes` as the remedy of ops that only compute shapes: tried in memory."""
+    left = _unsolved(checked)
+    if not left & FOLDED_OPS:
+        return checked
+    shapes = [node.get("shape") for node in model.graph if node.op == "Placeholder"]
+    is_open = any(not isinstance(shape, Shape) or not shape.is_static for shape in shapes)
+    options = FreezeOptions(tuple(outputs), signature, batch_size=1 if is_open else None, fold_shapes=True)
+    try:
+        after = check_target(freeze(model, options).model, checked.target)
+    except TfsmithError:
+        return checked
+    words = [f" --outputs {','.join(outputs)}"] if outputs else []
+    words += [" --batch-size 1"] if is_open else []
+    command = f"`tfsmith freeze {model.path or 'MODEL'} -o fixed.pb{''.join(words)} --fold-shapes`"
+    return _with_remedy(checked, command, left, after)
+
+
+def _with_recipes(model: Model, checked: TargetCheck, outputs: Sequence[str], signature: str | None) -> TargetCheck:
+    """The obstacles, with the recipe that removes them as the remedy, where one does: each is tried in memory."""
+    for recipe in _SIMPLER:
+        left = _unsolved(checked)
+        if not left:
+            break
+        after = _after(model, recipe, checked.target, outputs, signature)
+        if after is not None:
+            checked = _with_remedy(
+                checked, f"`tfsmith replace {model.path or 'MODEL'} -r {recipe} -o OUT`", left, after
+            )
+    return checked
+
+
+def _unsolved(checked: TargetCheck) -> set[str]:
+    """The ops for which none of our commands is the remedy."""
+    return {one.subject for one in checked.obstacles if one.kind == "op" and not one.remedy.startswith(_COMMAND)}
+
+
+def _with_remedy(checked: TargetCheck, command: str, left: set[str], after: TargetCheck) -> TargetCheck:
+    """The obstacles, with a command as the remedy of those ops that are gone after it."""
+    gone = left - {one.subject for one in after.obstacles}
+    obstacles = (
+        replace(one, remedy=command) if one.kind == "op" and one.subject in gone else one for one in checked.obstacles
+    )
+    return replace(checked, obstacles=tuple(obstacles))
+
+
+def _after(
+    model: Model, recipe: str, target: Target, outputs: Sequence[str], signature: str | None
+) -> TargetCheck | None:
+    """What is left once a recipe was applied; None where it does not fit."""
+    from tfsmith.verbs.replace import replace as replace_matches  # most models need none of this
+
+    try:
+        replaced = replace_matches(model, recipe, outputs=outputs)
+        return check_target(replaced.model, target, outputs=outputs, signature=signature) if replaced.matches else None
+    except TfsmithError:
+        return None
+
+
+@record
+class TargetList(Result):
+    """All targets that `check` knows, each with the version and the source of its table."""
+
+    targets: tuple[Target, ...]
+    notes: tuple[str, ...] = ()
+
+    def report(self) -> Iterator[Section]:
+        """One line each."""
+        lines = [(one.name, one.title, one.version, human_count(len(one.ops)), one.date) for one in self.targets]
+        yield Section("", lines, ("target", "", "version", "ops", "taken"), right=frozenset({3}))
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """The same, with the source of each."""
+        return [
+            {"name": one.name, "title": one.title, "version": one.version, "ops": len(one.ops), "date": one.date}
+            | {"source": one.source}
+            for one in self.targets
+        ]
+
+
+def list_targets() -> TargetList:
+    """Lists the targets that `check` knows, with the versions of their tables.
+
+    Example:
+        tfsmith check --list
+    """
+    return TargetList(tuple(find_target(name) for name in target_names()))

@@ -1,0 +1,170 @@
+"""`extract`: cuts a pattern out of a graph, from seed nodes back to barriers; and patterns as files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfsmith.errors import NotFoundInModelError, OutputError
+from tfsmith.ir.body import Body
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
+from tfsmith.ir.node import Node
+from tfsmith.ir.recipe import Pattern
+from tfsmith.records import field, record, replace
+from tfsmith.storage.sink import explained
+from tfsmith.verbs.files import _path, refuse_taken
+from tfsmith.verbs.shared import Result, open_model
+from tfsmith.view.text import plural
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.shared import FilePath, Loads, ModelOrPath, Out, Words
+
+__all__ = ["Extracted", "extract", "load_pattern", "refuse_sources", "save_pattern"]
+
+FLAGS = MappingProxyType({"seeds": (), "function": ("-f",), "log": ("-l",), "out": ("--output",)})
+
+
+@record
+class Extracted(Pattern, Result):
+    """A pattern, and the model that it was cut out of.
+
+    Attributes:
+        model: The model.
+        notes: What the user should know.
+        out: Where it was written, if it was.
+        log: How much to say.
+    """
+
+    model: Model = field(compare=False, repr=False)
+    notes: tuple[str, ...] = ()
+    out: Path | None = None
+    log: str = "WARN"
+
+    @property
+    def remarks(self) -> list[str]:
+        """Every node and input, where that is asked for."""
+        if self.log != "DEBUG":
+            return []
+        nodes = [f"debug: node {node.name} ({node.op})" for node in self.nodes]
+        return nodes + [f"debug: input {name}" for name in self.inputs]
+
+    def save(self, path: FilePath, *, force: bool = False) -> Extracted:
+        """Writes the pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
+
+        Raises:
+            OutputError: It cannot be written there, or the pattern still lies in that file.
+        """
+        refuse_taken(self.model, path, force=force)
+        save_pattern(self, path)
+        return replace(self, out=Path(path))
+
+    def report(self) -> Iterator[str]:
+        """How much was found, and where it was written."""
+        seeds, others = plural(len(self.seed_nodes), "seed"), plural(len(self.internal_nodes), "other node")
+        counts = f"{seeds}, {others}, {plural(len(self.inputs), 'input')}"
+        yield counts if self.out is None else f"Wrote {self.out} ({counts})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The names of all nodes and inputs."""
+        return {
+            "output": None if self.out is None else str(self.out),
+            "seed_nodes": [node.name for node in self.seed_nodes],
+            "internal_nodes": [node.name for node in self.internal_nodes],
+            "inputs": list(self.inputs),
+        }
+
+
+def extract(
+    model: ModelOrPath,
+    seeds: Words,
+    barriers: Words = (),
+    barrier_ops: Words = (),
+    *,
+    function: str | None = None,
+    constants: bool = False,
+    log: Literal["DEBUG", "INFO", "WARN", "ERROR", "FATAL"] = "WARN",
+    out: Out = None,
+    force: bool = False,
+    **options: Unpack[Loads],
+) -> Extracted:
+    """Cuts a pattern out of a graph: the nodes that the seeds need, up to the barriers. Reads no weights.
+
+    Args:
+        model: A SavedModel, a `.meta`, a GraphDef, or a checkpoint with its graph.
+        seeds: The nodes to begin at.
+        barriers: The nodes at which to stop. One that the model does not have is noted, and stops nothing.
+        barrier_ops: Stop at nodes of these ops.
+        function: Look in this function, not in the graph itself.
+        constants: Constants that are no barriers belong to the pattern; else they are open ends.
+        log: How much to say on the way; DEBUG names every node.
+        out: The pattern to write: a `.pb`, or text as `.pbtxt`.
+        force: Replace what is there.
+
+    Raises:
+        UsageError: An end is open: a node without inputs that is no barrier.
+        NotFoundInModelError: There is no such seed or function.
+
+    Example:
+        tfsmith extract model -o pattern.pb -s bert/encoder/add_1 -b bert/encoder/Reshape -B Identity Const
+    """
+    from tfsmith.patterns.extract import extract as extract_nodes
+
+    opened = open_model(model, options)
+    body = _body(opened, function)
+    known = [name for name in dict.fromkeys(barriers) if name in body or name in body.args]
+    pattern = extract_nodes(body, seeds, known, barrier_ops, constants=constants)
+    lacking = dict.fromkeys(name for name in barriers if name not in known)
+    notes = tuple(f"barrier {name} is not in the graph, so nothing stops there" for name in lacking)
+    found = Extracted(pattern.seed_nodes, pattern.internal_nodes, pattern.inputs, opened, notes, log=log)
+    return found if out is None else found.save(out, force=force)
+
+
+def _body(model: Model, function: str | None) -> Body:
+    if not model.has_graph:
+        raise model.no_graph()
+    if function is None:
+        return model.graph
+    found = model.graph.library.get(function)
+    if found is None:
+        near = nearest(function, model.graph.library)
+        remedy = f"the nearest are {', '.join(near)}" if near else "`tfsmith show --functions` lists them"
+        raise NotFoundInModelError(f"there is no function {function!r}", path=model.path, remedy=remedy)
+    return found
+
+
+def save_pattern(pattern: Pattern, path: FilePath) -> None:
+    """Writes a pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
+
+    Args:
+        pattern: The pattern.
+        path: Where; a file that is there is replaced, but none that the pattern still lies in.
+
+    Raises:
+        OutputError: It cannot be written there.
+    """
+    from tfsmith.formats.recipe.protobuf import write_pattern
+
+    target = _path(path)
+    with explained(target):
+        refuse_sources(pattern.nodes, target)
+        write_pattern(target, pattern)
+
+
+def refuse_sources(nodes: Iterable[Node], target: Path) -> None:
+    """Refuses to write to the file that nodes were read from, in which they still lie."""
+    for name in {span.name for node in nodes if (span := node.base) is not None}:
+        if target.exists() and Path(name).exists() and target.samefile(name):
+            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+
+
+def load_pattern(path: str | os.PathLike[str]) -> Pattern:
+    """Reads a pattern file, binary or text."""
+    from tfsmith.formats.recipe.protobuf import read_pattern
+
+    return read_pattern(_path(path))

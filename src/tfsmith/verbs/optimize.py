@@ -1,0 +1,493 @@
+"""`optimize`: the encoder of a BERT becomes one optimized op, proven against the original and timed beside it."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+from tfsmith import bert_op
+from tfsmith.engines.compare import Tolerance, compare_arrays, tolerance_for
+from tfsmith.engines.feeds import bind_feeds
+from tfsmith.engines.program import ModelProgram, make_program
+from tfsmith.engines.runner import compile_program
+from tfsmith.engines.samples import (
+    Arrays,
+    batch_and_length,
+    check_sizes,
+    has_open_length,
+    make_feeds,
+    split_rows,
+)
+from tfsmith.engines.tensorflow import measure_speed
+from tfsmith.errors import EngineError, UsageError
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.body import Part
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.passes.bert_node import BERT, Ranges, bert_nodes, change_bert_nodes, mask_adder, quantize_bert_nodes
+from tfsmith.records import record, replace
+from tfsmith.verbs.feed_values import read_feeds
+from tfsmith.verbs.files import load
+from tfsmith.verbs.place import place_if
+from tfsmith.verbs.replace import Replaced, save_replaced
+from tfsmith.verbs.replace import replace as replace_nodes
+from tfsmith.verbs.run import engine_options
+from tfsmith.verbs.shared import Result, names_of, open_model
+from tfsmith.verbs.verify import Verified
+from tfsmith.verbs.verify import verify as verify_models
+from tfsmith.view.text import Section
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.shared import Feeds, FilePath, Loads, ModelOrPath, Names, Out, Progress
+
+__all__ = ["FLAGS", "Accuracy", "Optimized", "Speed", "compare_results", "fuse_encoder", "optimize"]
+
+FLAGS = {"out": ("--output",), "inputs": ("--inputs",)}
+_RECIPE = "bert-encoder"
+_MISSES = ("skipped", "reason", "nearest_miss")
+
+_LONGEST = 512
+"""What BERT's own position embeddings allow, for models that leave the length open."""
+_VERIFIED_ROWS = 3
+_FLOAT = Attr("type", dtype_named("float32"))
+_ANY = Tolerance(0.0, float("inf"))
+
+
+@record
+class Speed:
+    """How fast two models ran, in turns, in one TensorFlow.
+
+    Attributes:
+        before: Seconds of each run of the original.
+        after: Seconds of each run of the result.
+        batch: The batch size that was run; None if no input has one.
+        sequence_length: The length of sequences that was run.
+    """
+
+    before: tuple[float, ...]
+    after: tuple[float, ...]
+    batch: int | None
+    sequence_length: int | None
+
+    @property
+    def before_ms(self) -> float:
+        """The median of the original, in milliseconds."""
+        return 1000 * median(self.before)
+
+    @property
+    def after_ms(self) -> float:
+        """The median of the result."""
+        return 1000 * median(self.after)
+
+    @property
+    def speedup(self) -> float:
+        """How many times faster the result is."""
+        return self.before_ms / self.after_ms
+
+
+@record
+class Accuracy:
+    """How far the results on the calibration data are from those of the original.
+
+    Attributes:
+        key: The output.
+        max_abs: The largest difference; infinite where one of them is no number.
+        same_argmax: In which share of rows the largest value is the same one; None if the output has no such rows.
+    """
+
+    key: str
+    max_abs: float
+    same_argmax: float | None
+
+
+@record
+class Optimized(Result):
+    """What optimizing gave. It is true if the result computes what the original does.
+
+    Attributes:
+        replaced: The encoders that were found; if there are none, the reason, and the nearest miss.
+        out: The file or folder; None if nothing was written, as no encoder was found or the results differ.
+        verified: The original against the result, in float32 or bfloat16; None if that was not asked for.
+        speed: How fast both are; None if that was not asked for, or the results differ.
+        accuracy: With calibration: the original against the result in int8, output by output.
+        rows: How many rows of calibration data were run.
+        notes: What the user should know.
+    """
+
+    replaced: Replaced
+    out: Path | None = None
+    verified: Verified | None = None
+    speed: Speed | None = None
+    accuracy: tuple[Accuracy, ...] = ()
+    rows: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def model(self) -> Model:
+        """The model with the optimized op; the original if no encoder was found."""
+        return self.replaced.model
+
+    @property
+    def is_right(self) -> bool:
+        """Whether the result computes what the original does, as far as that was asked; int8 must give numbers."""
+        is_same = self.verified is None or self.verified.is_same
+        return bool(self.replaced.matches) and is_same and all(one.max_abs < float("inf") for one in self.accuracy)
+
+    def __bool__(self) -> bool:
+        return self.is_right
+
+    @property
+    def max_abs_diff(self) -> float | None:
+        """The largest difference between results of the original and of what was written; None if none was run."""
+        found = [one.max_abs for one in self.accuracy]
+        found = found or ([] if self.verified is None else [one.max_abs for one in self.verified.outputs])
+        return max(found, default=None)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is no warning: that it got slower, or was not written."""
+        found: list[str] = []
+        if self.speed is not None and self.speed.speedup < 1:  # small models, long sequences, or a busy machine
+            slow = "the result is slower than the original here; time it again with more {repeat}"
+            found.append(f"{slow}, on the sizes that you use")
+        if self.replaced.matches and not self.is_right:
+            found.append("error: the result does not answer as the original does; it was not written")
+        return tuple(found)
+
+    def report(self) -> Iterator[Section | str]:
+        """The encoders, and tables of what was verified, calibrated and timed."""
+        yield from self.replaced.report()
+        if self.verified is not None:
+            rows = [
+                (one.key, f"{one.max_abs:.3g}", one.tolerance.shown(), one.reason or "same")
+                for one in self.verified.outputs
+            ]
+            yield Section("", rows, ("output", "max abs", "allowed", "verdict"))
+        if self.accuracy:
+            shares = ["" if one.same_argmax is None else f"{100 * one.same_argmax:.1f} %" for one in self.accuracy]
+            parts = zip(self.accuracy, shares, strict=True)
+            rows = [(one.key, f"{one.max_abs:.3g}", share, str(self.rows)) for one, share in parts]
+            yield Section("", rows, ("output, in int8", "max abs", "same argmax", "rows"))
+        if self.speed is not None:
+            speed = self.speed
+            sizes = ["" if size is None else str(size) for size in (speed.batch, speed.sequence_length)]
+            row = (*sizes, f"{speed.before_ms:.2f} ms", f"{speed.after_ms:.2f} ms", f"{speed.speedup:.2f}")
+            yield Section("", [row], ("batch", "sequence", "before", "after", "times faster"))
+        if self.out is not None:
+            yield f"Wrote {self.out}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        speed = self.speed
+        found = self.replaced.to_json()
+        calibration = {
+            "rows": self.rows,
+            "outputs": [
+                {"key": one.key, "max_abs_diff": one.max_abs, "same_argmax": one.same_argmax} for one in self.accuracy
+            ],
+        }
+        return {
+            "output": None if self.out is None else str(self.out),
+            "before_ms": None if speed is None else speed.before_ms,
+            "after_ms": None if speed is None else speed.after_ms,
+            "speedup": None if speed is None else speed.speedup,
+            "max_abs_diff": self.max_abs_diff,
+            "batch": None if speed is None else speed.batch,
+            "sequence_length": None if speed is None else speed.sequence_length,
+            "encoders": [
+                {"function": match.body, "variant": match.variant.name, "layers": len(match.units)}
+                for match in self.replaced.matches
+            ],
+            "verified": None if self.verified is None else self.verified.is_same,
+            "calibration": calibration if self.accuracy else None,
+            **{key: found[key] for key in _MISSES},
+            "warnings": list(self.notes),
+        }
+
+
+def optimize(
+    model: ModelOrPath,
+    out: Out = None,
+    *,
+    calibrate: Feeds = (),
+    bfloat16: bool = False,
+    inputs: Feeds = (),
+    batch_size: int | None = None,
+    sequence_length: int | None = None,
+    max_sequence_length: int | None = None,
+    outputs: Names = (),
+    signature: str | None = None,
+    verify: bool = True,
+    repeat: int = 20,
+    seed: int = 0,
+    op_library: FilePath | None = None,
+    link: bool = False,
+    force: bool = False,
+    progress: Progress | None = None,
+    **shared: Unpack[Loads],
+) -> Optimized:
+    """Makes a BERT faster: its encoder becomes one optimized op, proven against the original and timed beside it.
+
+    The result needs the op's library wherever it runs. A GraphDef is written with its weights; of a SavedModel, a path
+    that ends in `.pb` gets the graph alone, another one a whole folder; the weights stay as they are.
+
+    Args:
+        model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder.
+        out: A graph (.pb, .pbtxt), or for a SavedModel also a folder, with its weights.
+        calibrate: Data, as .npz, or as arrays by input: the encoder computes in int8, whose ranges are found by
+            running it. They are in an attribute of its node.
+        bfloat16: Round to bfloat16 what is multiplied and is not int8.
+        inputs: Verify and time on these inputs, not on made-up ones: arrays by key, or an .npz.
+        batch_size: The batch size to time with, where the model leaves it open; 1 by default.
+        sequence_length: The length of sequences, where the model leaves it open; 128 by default.
+        max_sequence_length: The longest sequences that the op takes; by default those of the model, or 512.
+        outputs: What counts as an output, besides what signatures name.
+        signature: Which signature to run; serving_default, or the only one, by default.
+        verify: Run the original against the result, and write nothing if they differ.
+        repeat: How many runs of each to time; 0 for none.
+        seed: Of inputs that are made up.
+        op_library: The op's library, if not the one that is installed.
+        link: Hard-link the weight files of a folder.
+        force: Replace what is there.
+        progress: Is called with the name of each step that begins.
+
+    Returns:
+        The encoders that were found, how far results are apart, and how fast both models are.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+
+    Example:
+        tfsmith optimize saved_model -o fast
+        tfsmith optimize frozen.pb -o small.pb --calibrate typical.npz
+    """
+    _check("repeat", repeat, 0)
+    _check("seed", seed, 0)
+    _check("batch_size", batch_size, 1)
+    _check("sequence_length", sequence_length, 1)
+    _check("max_sequence_length", max_sequence_length, 1)
+    step = progress or (lambda name: None)
+    step("opening the model")
+    opened = open_model(model, shared, needs_graph="optimize")
+    names = names_of(outputs)
+    step("looking for the encoder")
+    replaced = fuse_encoder(opened, names)
+    if not replaced.matches:
+        return Optimized(replaced)
+    program = make_program(opened, names or None, signature=signature)
+    check_sizes(program, batch_size, sequence_length)
+    known = max(node.get("MaxSequenceLength") for _, node in bert_nodes(replaced.model))
+    longest = max_sequence_length or (max(_LONGEST, sequence_length or 0) if has_open_length(program) else known)
+    fused = _configured(replaced.model, longest, bfloat16=bfloat16)
+    given = bind_feeds(program.inputs, _read(program, inputs)) if inputs else None
+    tried = _Inputs(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
+    data = split_rows(program, _read(program, calibrate)) if calibrate else None
+    is_run = verify or repeat > 0 or data is not None
+    libraries = (bert_op.library() if op_library is None else Path(op_library),) if is_run else ()
+
+    def trial() -> Optimized:
+        with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
+            found = _Trial(program, fused, names, libraries, Path(folder), bfloat16, step)
+            return found.run(replace(replaced, model=fused), tried, data, verify=verify, repeat=repeat)
+
+    if out is None:
+        return trial()
+    found = Optimized(replaced)
+
+    def write(aside: Path) -> None:
+        nonlocal found
+        found = trial()
+        if found.is_right:
+            step("writing")
+            notes = save_replaced(opened, found.model, aside, link=link)
+            found = replace(found, out=Path(out), notes=(*found.notes, *map(str, notes)))
+
+    place_if(opened, out, write, lambda aside: (found.is_right, None), force=force)
+    return found
+
+
+def _read(program: ModelProgram, feeds: Feeds) -> dict[str, Any]:
+    """Data by input. In text it is the name of an .npz.
+
+    Raises:
+        UsageError: It is another file.
+    """
+    for text in () if isinstance(feeds, Mapping) else names_of(feeds):
+        if Path(text).suffix != ".npz":
+            raise UsageError(
+                "inputs are given as .npz", path=text, remedy="save them with numpy.savez, each by its key"
+            )
+    return read_feeds(program.inputs, feeds)[0]
+
+
+def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
+    """Puts one node `Bert` in the place of each encoder. No weights are read.
+
+    Other than `replace` alone, it leaves the whole definition of the op in models that carry definitions, so that the
+    attributes that the recipe does not set can be set later, and the adder of the mask in the node.
+    """
+    done = replace(replace_nodes(model, _RECIPE, outputs=outputs), explain=True)
+    if not done.matches:
+        old = [node.name for _, node in bert_nodes(model)]
+        reason = f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes" if old else None
+        return replace(done, reason=reason or done.reason)
+    fused = done.model
+    if fused.kind in ("saved_model", "metagraph"):
+        info = replace(fused.meta.info, ops={**fused.meta.info.ops, BERT.name: BERT})
+        metas = list(fused.meta_graphs)
+        metas[fused.selected] = replace(fused.meta, info_part=Part.of(info))
+        fused = replace(fused, meta_graphs=tuple(metas))
+    adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
+    if len(adders) == 1:
+        adder = Attr("float", adders.pop())
+        fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
+    return replace(done, model=fused)
+
+
+def _check(name: str, value: int | None, least: int) -> None:
+    if value is not None and value < least:
+        raise UsageError(f"{{{name}={value}}} makes no sense", remedy=f"pass {least} or more")
+
+
+def _configured(model: Model, longest: int, *, bfloat16: bool) -> Model:
+    settings = {"MaxSequenceLength": Attr("int", longest)}
+    if bfloat16:
+        settings["NonQuantizableDataType"] = Attr("type", dtype_named("bfloat16"))
+    return change_bert_nodes(model, lambda body, node: settings)
+
+
+@record
+class _Inputs:
+    """What the models are run on."""
+
+    program: ModelProgram
+    batch: int
+    length: int
+    seed: int
+    given: Arrays | None
+
+    def make(self, rows: int) -> Arrays:
+        """The caller's own inputs, or made-up ones with at least so many rows, if the model takes so many."""
+        if self.given is not None:
+            return self.given
+        return make_feeds(self.program, max(rows, self.batch), self.length, seed=self.seed)
+
+
+@record
+class _Trial:
+    """The original and the result, how TensorFlow is to run them, and a folder for what it is to load."""
+
+    before: ModelProgram
+    after: Model
+    outputs: tuple[str, ...]
+    libraries: tuple[Path, ...]
+    folder: Path
+    is_short: bool
+    step: Progress
+
+    def run(
+        self, replaced: Replaced, inputs: _Inputs, data: tuple[list[Arrays], int] | None, *, verify: bool, repeat: int
+    ) -> Optimized:
+        """All that is asked for: verified, calibrated, timed; later steps only if the earlier ones went well."""
+        found = Optimized(replaced, notes=tuple(map(str, replaced.notes)))
+        result = self.after
+        if verify or (repeat and data is None):
+            result = self._stored(self.after, "float32")
+        if verify:
+            self.step("verifying")
+            verified = self._verify(result, inputs.make(_VERIFIED_ROWS))
+            found = replace(found, verified=verified, notes=(*found.notes, *verified.notes))
+        if data is not None and found.is_right:
+            self.step("calibrating")
+            batches, rows = data
+            rounded = quantize_bert_nodes(self.after, self._find_ranges(batches))
+            result = self._stored(rounded, "int8")
+            accuracy = compare_results(self._results(self.before, batches), self._results(self._of(result), batches))
+            found = replace(found, replaced=replace(replaced, model=rounded), accuracy=accuracy, rows=rows)
+        if repeat and found.is_right:
+            self.step("timing")
+            found = replace(found, speed=self._time(result, inputs.make(1), repeat))
+        return found
+
+    def _of(self, model: Model) -> ModelProgram:
+        return make_program(model, self.outputs or None, signature=self.before.signature)
+
+    def _stored(self, model: Model, name: str) -> Model:
+        """A SavedModel as TensorFlow will load it; other models are frozen when they run, before and after alike."""
+        if model.kind != "saved_model":
+            return model
+        save_replaced(self.before.model, model, self.folder / name, link=True)
+        return load(self.folder / name, tags=model.meta.tags)
+
+    def _verify(self, result: Model, feeds: Arrays) -> Verified:
+        room = tolerance_for("bfloat16", reordered=False) if self.is_short else None
+        return verify_models(
+            self.before.model,
+            result,
+            {name: name for name in self.outputs},
+            inputs=feeds,
+            signature=self.before.signature,
+            rtol=None if room is None else room.relative,
+            atol=None if room is None else room.absolute,
+            engine="tensorflow",
+            op_libraries=self.libraries,
+        )
+
+    def _results(self, program: ModelProgram, batches: Sequence[Arrays]) -> list[Arrays]:
+        """The results for each of several feeds. Starts TensorFlow once."""
+        with compile_program(program, "tensorflow", engine_options(self.libraries)) as runner:
+            return [
+                runner.run({key: value for key, value in feeds.items() if key in runner.inputs}, warn=False)
+                for feeds in batches
+            ]
+
+    def _find_ranges(self, batches: Sequence[Arrays]) -> Ranges:
+        """Runs the nodes `Bert` on data, in float32, and gives the ranges of values that these have met.
+
+        Raises:
+            EngineError: No node met anything: the outputs do not need it.
+        """
+        folder = self.folder / "ranges"
+        folder.mkdir()
+        places = {
+            (body, node.name): folder / f"{number}.txt" for number, (body, node) in enumerate(bert_nodes(self.after))
+        }
+
+        def record_ranges(body: str | None, node: Node) -> dict[str, Attr]:
+            path = str(places[body, node.name].absolute()).encode("utf-8", "surrogateescape")
+            changes = {"CalibrateQuantFactors": Attr("bool", True), "QuantizationFactorsPath": Attr("string", path)}
+            return {**changes, "NonQuantizableDataType": _FLOAT}
+
+        self._results(self._of(change_bert_nodes(self.after, record_ranges)), batches)
+        texts = {place: path.read_text() for place, path in places.items() if path.is_file()}
+        if not texts:
+            what = "the outputs that were run need no node Bert, so it has met no values"
+            raise EngineError(what, path=self.before.path, remedy="choose another signature, or other outputs")
+        return {place: tuple(map(float, text.split())) for place, text in texts.items()}
+
+    def _time(self, result: Model, feeds: Arrays, repeat: int) -> Speed:
+        programs = [self.before, self._of(result)]
+        before, after = measure_speed(programs, feeds, engine_options(self.libraries), repeat=repeat)
+        return Speed(before, after, *batch_and_length(feeds))
+
+
+def compare_results(before: Sequence[Arrays], after: Sequence[Arrays]) -> tuple[Accuracy, ...]:
+    """How far two models' results for the same feeds are apart, output by output."""
+    import numpy
+
+    found: list[Accuracy] = []
+    for key in [key for key in before[0] if key in after[0]]:
+        pairs = [(one[key], other[key]) for one, other in zip(before, after, strict=True)]
+        worst = max(compare_arrays(one, other, _ANY).max_abs for one, other in pairs)
+        share = None
+        if all(one.ndim > 1 and one.shape[-1] > 1 and one.dtype.kind == "f" for one, _ in pairs):
+            same = [(one.argmax(-1) == other.argmax(-1)).reshape(-1) for one, other in pairs]
+            share = float(numpy.concatenate(same).mean())
+        found.append(Accuracy(key, worst, share))
+    return tuple(found)

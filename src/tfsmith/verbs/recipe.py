@@ -1,0 +1,478 @@
+"""`recipe`: makes, drafts, checks, draws and lists recipes: what to find in a graph, and what to put in its place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
+from tfsmith.ir.node import Node
+from tfsmith.ir.recipe import Match, Pattern, Recipe, Variant
+from tfsmith.records import record, replace
+from tfsmith.storage.sink import explained, write_atomically
+from tfsmith.verbs.files import _path, refuse_taken
+from tfsmith.verbs.shared import MATCHING, Result, open_model
+from tfsmith.view.text import plural
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from typing_extensions import Unpack
+
+    from tfsmith.patterns.draft import RepeatedBlock
+    from tfsmith.verbs.replace import Replaced
+    from tfsmith.verbs.shared import FilePath, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out
+
+__all__ = [
+    "DraftedRecipe",
+    "MadeRecipe",
+    "RecipeDrawing",
+    "RecipeList",
+    "builtin_recipe",
+    "builtin_recipes",
+    "check_recipe",
+    "draft_recipe",
+    "draw_recipe",
+    "list_recipes",
+    "load_node",
+    "load_recipe",
+    "make_recipe",
+    "read_recipe",
+    "save_recipe",
+]
+
+PatternOrPath: TypeAlias = "Pattern | FilePath"
+NodeOrPath: TypeAlias = "Node | FilePath"
+RecipeOrPath: TypeAlias = "Recipe | FilePath"
+FLAGS = MappingProxyType({"out": ("--output",)})
+_FOLDER = Path(__file__).parents[1] / "patterns/recipes"
+
+
+@record
+class RecipeList(Result):
+    """The recipes that come with tfsmith: descriptions by name."""
+
+    recipes: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+
+    def report(self) -> Iterator[str]:
+        """One line each."""
+        width = max(map(len, self.recipes), default=0)
+        yield from (f"{name:<{width}}  {what}" for name, what in self.recipes.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """Descriptions by name."""
+        return dict(self.recipes)
+
+
+def list_recipes() -> RecipeList:
+    """Lists the recipes that come with tfsmith.
+
+    Example:
+        tfsmith recipe list
+    """
+    from tfsmith.formats.recipe.toml import read_recipe_toml
+
+    return RecipeList({name: read_recipe_toml(builtin_recipe(name)).description for name in builtin_recipes()})
+
+
+def builtin_recipes() -> list[str]:
+    """The names of the recipes that come with tfsmith, sorted."""
+    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+
+
+def builtin_recipe(name: str) -> Path:
+    """The file of a recipe that comes with tfsmith.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    names = builtin_recipes()
+    if name not in names:
+        near = nearest(name, names) or names
+        remedy = f"there are {', '.join(near)}; or pass a file (.toml, .pb, .pbtxt)" if near else "pass a file"
+        raise UsageError(f"there is no recipe {name!r}", remedy=remedy)
+    return _FOLDER / f"{name}.toml"
+
+
+def load_recipe(source: FilePath, **matching: Unpack[Matching]) -> Recipe:
+    """Reads a recipe: a TOML file, a file of the original tools (`.pb`, `.pbtxt`), or one that comes with tfsmith.
+
+    Args:
+        source: The path, or a name of `list_recipes`.
+        matching: As for `make_recipe`; for files of the original tools, which do not say it themselves.
+
+    Raises:
+        WrongFileError: The file is something else.
+        UsageError: There is no such recipe, or it is not sound.
+    """
+    path = _path(source)
+    if isinstance(source, str) and not path.exists() and not path.suffix and path.name == source:
+        path = builtin_recipe(source)
+    if path.suffix != ".toml":
+        from tfsmith.formats.recipe import protobuf  # seldom needed
+        from tfsmith.patterns.extract import recipe_from_pattern
+
+        if not protobuf.is_toml(path):
+            return replace(recipe_from_pattern(*protobuf.read_recipe(path), **matching), name=path.stem)
+    from tfsmith.formats.recipe.toml import read_recipe_toml
+
+    return read_recipe_toml(path)
+
+
+def read_recipe(recipe: RecipeOrPath, options: Mapping[str, Any]) -> Recipe:
+    """The recipe that a verb was given: read if it is a path, with the options of the verb that say how it matches."""
+    if isinstance(recipe, Recipe):
+        return recipe
+    return load_recipe(recipe, **{key: options[key] for key in MATCHING if key in options})
+
+
+def save_recipe(recipe: Recipe, path: FilePath) -> None:
+    """Writes a recipe: as TOML if the path ends in `.toml`, else in the format of the original tools.
+
+    Raises:
+        UsageError: That format holds one pattern and one node, and this recipe was not made of these.
+    """
+    target = _path(path)
+    if target.suffix == ".toml":
+        from tfsmith.formats.recipe.toml import recipe_toml
+
+        write_atomically(target, recipe_toml(recipe).encode())
+        return
+    if recipe.source_pattern is None or recipe.target_node is None:
+        what = "only a recipe that was made of a pattern and a node fits the format of the original tools"
+        raise UsageError(what, path=path, remedy="write it as .toml")
+    from tfsmith.formats.recipe.protobuf import write_recipe
+    from tfsmith.verbs.extract import refuse_sources
+
+    with explained(target):
+        refuse_sources((*recipe.source_pattern.nodes, recipe.target_node), target)
+        write_recipe(target, recipe.source_pattern, recipe.target_node)
+
+
+@record
+class MadeRecipe(Recipe, Result):
+    """A recipe that was made of a pattern and a node.
+
+    Attributes:
+        out: Where it was written, if it was.
+        notes: What the user should know.
+    """
+
+    out: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    def save(self, path: FilePath, *, force: bool = False) -> MadeRecipe:
+        """Writes it, as `save_recipe` does.
+
+        Raises:
+            OutputError: There is a file, which is not to be replaced.
+        """
+        refuse_taken(None, path, force=force)
+        save_recipe(self, path)
+        return replace(self, out=Path(path))
+
+    def report(self) -> Iterator[str]:
+        """What becomes what, and where it was written."""
+        query, target = self.variants[0].query, self.variants[0].targets[0]
+        found = plural(len(query.nodes), "node")
+        taken = f"takes {len(target.inputs)} of {plural(len(query.inputs), 'input')}"
+        what = f"{found} become {target.rename}, a {target.op}, which {taken}"
+        yield what if self.out is None else f"Wrote {self.out} ({what})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The names of the nodes and of what enters them."""
+        query, target = self.variants[0].query, self.variants[0].targets[0]
+        return {
+            "output": None if self.out is None else str(self.out),
+            "nodes": [node.name for node in query.nodes],
+            "inputs": list(query.inputs),
+            "target": {"name": target.rename, "op": target.op, "inputs": list(target.inputs)},
+        }
+
+
+def make_recipe(
+    pattern: PatternOrPath, node: NodeOrPath, recipe: Out = None, *, force: bool = False, **matching: Unpack[Matching]
+) -> MadeRecipe:
+    """Makes a recipe that finds what is built like a pattern and puts a node in its place.
+
+    Args:
+        pattern: What `extract` gave, or its file.
+        node: The new node, or its file: a NodeDef, as text or binary. Its inputs name tensors of the model that the
+            pattern was extracted from.
+        recipe: The recipe to write: a `.pb` or `.pbtxt` as the original tools have it, or a readable `.toml`.
+        force: Replace what is there.
+
+    Raises:
+        TfsmithError: The pattern is not sound, or the node does not fit it.
+
+    Example:
+        tfsmith recipe make pattern.pb node.pbtxt recipe.toml
+    """
+    from tfsmith.patterns.extract import recipe_from_pattern
+    from tfsmith.verbs.extract import load_pattern
+
+    found = pattern if isinstance(pattern, Pattern) else load_pattern(pattern)
+    target = node if isinstance(node, Node) else load_node(node)
+    made = recipe_from_pattern(found, target, **matching)
+    result = MadeRecipe(made.name, made.description, made.variants, made.source_pattern, made.target_node)
+    return result if recipe is None else result.save(recipe, force=force)
+
+
+def load_node(path: FilePath) -> Node:
+    """Reads a single NodeDef from a file, binary or text."""
+    from tfsmith.formats.recipe.protobuf import read_node
+
+    return read_node(_path(path))
+
+
+def check_recipe(
+    recipe: RecipeOrPath,
+    model: ModelOrPath,
+    *,
+    keep_shared: bool = False,
+    outputs: Names = (),
+    **options: Unpack[MatchingLoads],
+) -> Replaced:
+    """Tells where a recipe fits a model, and what `replace` would change. Nothing is written.
+
+    Args:
+        recipe: A `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
+        model: A SavedModel, a `.meta`, a GraphDef, or a checkpoint with its graph.
+        keep_shared: Keep nodes of a match that others use, beside the new ones.
+        outputs: What counts as an output, besides what signatures name.
+
+    Example:
+        tfsmith recipe check bert-encoder model.pb
+    """
+    from tfsmith.verbs.replace import replace as replace_matches
+
+    found = replace_matches(model, recipe, keep_shared=keep_shared, outputs=outputs, explain=True, **options)
+    return replace(found, is_trial=True)
+
+
+@record(eq=False)
+class DraftedRecipe(Result):
+    """A recipe for the block that a model repeats.
+
+    Attributes:
+        model: The model.
+        block: What was found in it.
+        op: The op of the new node.
+        out: Where the recipe was written, if it was.
+        notes: What the user should know.
+    """
+
+    model: Model
+    block: RepeatedBlock
+    op: str
+    out: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe."""
+        return self.block.recipe
+
+    @property
+    def toml(self) -> str:
+        """The recipe as a TOML file; comments say what its inputs are called in the model."""
+        from tfsmith.formats.recipe.toml import recipe_toml
+
+        block = self.block
+        where = "the graph" if block.body is None else f"function {block.body}"
+        lines = [f"# Drafted: {block.units} blocks of {block.nodes} nodes in a row, in {where}."]
+        lines.append("# What enters a block, and what it is called in the model ({i} counts the blocks):")
+        width = max(len(one.name) for one in block.inputs)
+        for one in block.inputs:
+            unused = "" if one.used else ", which the new node does not take"
+            rule = f"  {one.rule}" if one.rule else ""
+            lines.append(f"#   {one.kind:<6}  {one.name:<{width}}  {one.shape!s:<12}{rule}{unused}".rstrip())
+        comment = "".join("".join(char if char.isprintable() else "?" for char in line) + "\n" for line in lines)
+        return f"{comment}\n{recipe_toml(block.recipe)}"
+
+    @property
+    def text(self) -> str | None:
+        """The TOML, where it was not written to a file."""
+        return self.toml if self.out is None else None
+
+    def save(self, path: FilePath, *, force: bool = False) -> DraftedRecipe:
+        """Writes the recipe as a TOML file, with its comments.
+
+        Raises:
+            OutputError: It cannot be written there.
+        """
+        target = _toml_path(path)
+        refuse_taken(self.model, target, force=force)
+        with explained(target):
+            write_atomically(target, self.toml.encode())
+        return replace(self, out=target)
+
+    def report(self) -> Iterator[str]:
+        """How much becomes one node."""
+        weights = plural(sum(one.kind == "weight" for one in self.block.inputs), "weight")
+        blocks = f"{self.block.units} blocks of {plural(self.block.nodes, 'node')} and {weights}"
+        yield f"Wrote {self.out} ({blocks} become one {self.op})"
+
+    def to_json(self) -> dict[str, Any]:
+        """What was found, with every input."""
+        block = self.block
+        return {
+            "output": None if self.out is None else str(self.out),
+            "name": self.recipe.name,
+            "function": block.body,
+            "blocks": block.units,
+            "nodes": block.nodes,
+            "inputs": [
+                {"name": one.name, "kind": one.kind, "rule": one.rule, "shape": str(one.shape), "used": one.used}
+                for one in block.inputs
+            ],
+        }
+
+
+def draft_recipe(
+    model: ModelOrPath,
+    *,
+    scope: str | None = None,
+    seeds: Names = (),
+    barriers: Names = (),
+    op: str = "Fused",
+    name: str | None = None,
+    out: Out | None = None,
+    force: bool = False,
+    **options: Unpack[Loads],
+) -> DraftedRecipe:
+    """Finds the block that a model repeats, such as the layer of an encoder, and makes a recipe of it.
+
+    The recipe finds the whole chain of blocks, however long, and puts one node there. It takes what the first block
+    took, what all blocks share, and the weights of all blocks in order. What the op is to be called, and which
+    attributes it gets, is for its author to edit. Reads no weights.
+
+    Args:
+        model: A SavedModel, a `.meta`, a GraphDef, or a checkpoint with its graph.
+        scope: Only blocks whose output's name fits this glob, such as 'bert/encoder/*'.
+        seeds: The output of the last block; found by itself if there is none.
+        barriers: Nodes that are outside of any block.
+        op: The op of the new node.
+        name: The recipe's name; by default as the file is called.
+        out: The `.toml` to write; to stdout without it.
+        force: Replace what is there.
+
+    Raises:
+        NotFoundInModelError: Nothing repeats, or there is no such seed or barrier.
+
+    Example:
+        tfsmith recipe draft frozen.pb -o encoder.toml --op MyEncoder
+    """
+    from tfsmith.patterns.draft import DraftOptions, draft
+
+    target = None if out is None else _toml_path(out)
+    opened = open_model(model, options)
+    called = name or ("draft" if target is None else target.stem)
+    block = draft(opened, DraftOptions(scope, tuple(seeds), tuple(barriers), op, called))
+    drafted = DraftedRecipe(opened, block, op)
+    return drafted if target is None else drafted.save(target, force=force)
+
+
+def _toml_path(path: FilePath) -> Path:
+    target = _path(path)
+    if target.suffix != ".toml":
+        raise UsageError("a drafted recipe is written as TOML", path=target, remedy="give it a name that ends in .toml")
+    return target
+
+
+@record(eq=False)
+class RecipeDrawing(Result):
+    """A drawing of a recipe.
+
+    Attributes:
+        recipe: The recipe.
+        out: The file.
+        model: The model whose names were drawn, if one was.
+        matches: The matches in it.
+        notes: What the user should know.
+    """
+
+    recipe: Recipe
+    out: Path
+    model: Model | None = None
+    matches: tuple[Match, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        """Whether it matches in the model, if there is one."""
+        return self.model is None or bool(self.matches)
+
+    def report(self) -> Iterator[str]:
+        """Where it was drawn, and how often the recipe matches."""
+        yield f"Drew recipe {self.recipe.name} into {self.out}"
+        if self.model is not None:
+            yield f"{plural(len(self.matches), 'match')} in the model"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same."""
+        found = None if self.model is None else len(self.matches)
+        return {"output": str(self.out), "recipe": self.recipe.name, "matches": found}
+
+
+def draw_recipe(
+    recipe: RecipeOrPath,
+    out: FilePath,
+    *,
+    model: ModelOrPath | None = None,
+    variant: str | None = None,
+    force: bool = False,
+    **options: Unpack[MatchingLoads],
+) -> RecipeDrawing:
+    """Draws what a recipe looks for, what takes its place, and how each input is remapped.
+
+    Args:
+        recipe: A `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
+        out: The `.svg` to write, or an `.html` that also lists every input.
+        model: A model, to draw the names that it has. Variants that do not match in it are left out, unless none does.
+        variant: Draw this variant; by default all of them in a page, and in an SVG the first that matches.
+        force: Replace what is there.
+
+    Raises:
+        NotFoundInModelError: The recipe has no such variant.
+        OutputError: It cannot be written there, or the name ends otherwise.
+
+    Example:
+        tfsmith recipe draw bert-encoder -o recipe.html --model frozen.pb
+    """
+    from tfsmith.verbs.replace import find
+    from tfsmith.view.recipe_drawing import draw_recipe as svg
+    from tfsmith.view.recipe_drawing import recipe_page
+
+    target = _path(out)
+    if target.suffix not in (".svg", ".html"):
+        raise OutputError("a drawing is an .svg or an .html", path=target, remedy="choose one of these endings")
+    found = read_recipe(recipe, options)
+    opened = None if model is None else open_model(model, options)
+    refuse_taken(opened, target, force=force)
+    wanted = _variants(found, variant)
+    matches = () if opened is None else find(opened, found).matches
+    drawn = [(one, [match for match in matches if match.variant == one]) for one in wanted]
+    drawn = [each for each in drawn if each[1]] or drawn
+    if target.suffix == ".html":
+        page = recipe_page(found, drawn)
+    else:
+        page = svg(found, drawn[0][0], next(iter(drawn[0][1]), None), len(drawn[0][1]))
+    write_atomically(target, page.encode())
+    return RecipeDrawing(found, target, opened, matches)
+
+
+def _variants(recipe: Recipe, name: str | None) -> tuple[Variant, ...]:
+    if name is None:
+        return recipe.variants
+    found = tuple(one for one in recipe.variants if one.name == name)
+    if not found:
+        names = [one.name for one in recipe.variants]
+        near = nearest(name, names) or names
+        what = f"the recipe {recipe.name!r} has no variant {name!r}"
+        raise NotFoundInModelError(what, remedy=f"it has {', '.join(map(repr, near))}")
+    return found

@@ -1,0 +1,382 @@
+"""`replace` and `find`: where a recipe's pattern is in a model, and the recipe's nodes in its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.ir.recipe import Match, Miss, Recipe, Unit
+from tfsmith.passes.interface import Note
+from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, meeting, nearest_miss
+from tfsmith.patterns.replace import find as find_matches
+from tfsmith.patterns.replace import replace as replace_matches
+from tfsmith.records import field, record
+from tfsmith.records import replace as changed
+from tfsmith.storage.sink import explained
+from tfsmith.verbs.files import _path, _refuse_own_files
+from tfsmith.verbs.recipe import read_recipe
+from tfsmith.verbs.shared import ModelResult, Result, open_model
+from tfsmith.view.text import plural
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.patterns.matcher import Found
+    from tfsmith.verbs.prove import Checks, Verified
+    from tfsmith.verbs.recipe import RecipeOrPath
+    from tfsmith.verbs.shared import FilePath, Kind, MatchingLoads, MatchingProves, ModelOrPath, Names, Out
+
+__all__ = ["FLAGS", "EditedModel", "Matches", "Replaced", "find", "replace", "save_replaced"]
+
+FLAGS = MappingProxyType({"recipe": ("-r", "--recipe"), "out": ("--output",)})
+_SHOWN = 100
+"""So many matches or nodes are listed."""
+_QUOTED = re.compile(r"'[^']*'")
+
+
+@record(eq=False)
+class Matches(Result, Sequence[Match]):
+    """Where a recipe's pattern is in a model; a sequence of `Match`.
+
+    Attributes:
+        matches: The matches: each has `nodes`, `outputs`, `bindings`, and `where` it is.
+        notes: What the user should know.
+    """
+
+    matches: tuple[Match, ...]
+    notes: tuple[str, ...] = ()
+    _searched: Sequence[Found] = field(default=(), repr=False)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.matches[index]
+
+    def __len__(self) -> int:
+        return len(self.matches)
+
+    def __bool__(self) -> bool:
+        return bool(self.matches)
+
+    @property
+    def nearest_miss(self) -> Miss | None:
+        """The attempt that failed and came nearest to a match, and why it failed. The first call is costly."""
+        return nearest_miss(self._searched)
+
+    def report(self) -> Iterator[str]:
+        """One match on a line; the nearest miss if there is none."""
+        yield from _match_lines(self.matches) if self.matches else _miss_lines(self.nearest_miss)
+
+    def to_json(self) -> dict[str, Any]:
+        """The matches, with all that was bound."""
+        return {"matches": [_match_facts(match) for match in self.matches]}
+
+
+def find(
+    model: ModelOrPath, recipe: RecipeOrPath, *, functions: bool = True, **options: Unpack[MatchingLoads]
+) -> Matches:
+    """Finds all that fits a recipe, in the graph and in every function, and changes nothing. Reads no weights.
+
+    Args:
+        model: A model, or what `load` takes.
+        recipe: The recipe, its file, or the name of one that comes with tfsmith.
+        functions: Whether to look into functions, too.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    opened, found = open_model(model, options), read_recipe(recipe, options)
+    searched = find_matches(opened, found, functions=functions)
+    matches = meeting(opened, [match for each in searched for match in each.matches])
+    return Matches(tuple(matches), _searched=searched)
+
+
+_Edited = TypeVar("_Edited", bound="EditedModel")
+
+
+class EditedModel(ModelResult):
+    """A result that is the model with another graph, and can be written beside its own files.
+
+    Attributes:
+        link: Whether weight files are hard-linked.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def link(self) -> bool:
+            """Whether weight files are hard-linked."""
+
+    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
+        """Nothing: a SavedModel's graph may be written into the model's own folder; writing it checks the rest."""
+
+    def _write(self: _Edited, path: Path, *, as_: Kind | None, force: bool) -> _Edited:
+        if as_ is not None:
+            return ModelResult._write(self, path, as_=as_, force=force)
+        notes = save_replaced(self.source, self.model, path, link=self.link, force=force)
+        return changed(self, notes=(*self.notes, *notes))
+
+
+@record(eq=False)
+class Replaced(Replacement, EditedModel):
+    """What came of a replacement.
+
+    Attributes:
+        model: The new model; the old one if nothing was replaced.
+        matches: The matches that were replaced.
+        skipped: The matches that were left as they are, and why.
+        notes: What the user should know.
+        reason: Why nothing was replaced, in a sentence; None if something was.
+        nearest_miss: The attempt that came nearest, if nothing matched.
+        source: The model as it was.
+        recipe: The recipe.
+        outputs: What counted as an output besides what signatures name.
+        explain: Whether the report has the nearest miss.
+        link: Whether weight files are hard-linked.
+        is_trial: Whether nothing was to be written.
+        out: Where the model was written, if it was.
+        verified: How its outputs compare with the original's, if that was asked for.
+    """
+
+    source: Model
+    recipe: Recipe
+    outputs: tuple[str, ...] = ()
+    explain: bool = False
+    link: bool = False
+    is_trial: bool = False
+    out: Path | None = None
+    verified: Verified | None = None
+
+    def __bool__(self) -> bool:
+        """Whether something was replaced, and the result computes what the original does, as far as that was asked."""
+        return bool(self.matches) and ModelResult.__bool__(self)
+
+    def report(self) -> Iterator[str]:
+        """The matches, the new nodes, and how many are gone; or why nothing matched."""
+        if not self.matches:
+            yield f"No match: {self.reason}{'' if self.is_trial else '; nothing was written'}"
+            if self.explain and not self.skipped:
+                yield from _miss_lines(self.nearest_miss)
+            return
+        if self.is_trial:
+            yield f"Recipe {self.recipe.name}: {_matches(len(self.matches))} would be replaced"
+        yield from _match_lines(self.matches)
+        added, removed = self._changes()
+        for node in added[:_SHOWN]:
+            yield f"  + {node.name} ({node.op}, {plural(len(node.data_inputs), 'input')})"
+        if len(added) > _SHOWN:
+            yield f"  + {len(added) - _SHOWN:,} more"
+        if removed:
+            yield f"  - {plural(removed, 'node')}{' would go' if self.is_trial else ''}"
+        if self.out is not None:
+            yield f"Wrote {self.out}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same, with all that was bound."""
+        added, removed = self._changes()
+        miss = self.nearest_miss
+        return {
+            "output": None if self.out is None else str(self.out),
+            "matches": [_match_facts(match) for match in self.matches],
+            "added": [{"name": node.name, "op": node.op, "inputs": list(node.inputs)} for node in added],
+            "removed": removed,
+            "skipped": [skipped.reason for skipped in self.skipped],
+            "warnings": [str(note) for note in self.notes],
+            "reason": self.reason,
+            "nearest_miss": None
+            if miss is None
+            else {
+                "function": miss.body,
+                "variant": miss.variant,
+                "matched": miss.matched,
+                "wanted_node": miss.wanted_node,
+                "found_node": miss.found_node,
+                "reason": miss.reason,
+            },
+        }
+
+    def _changes(self) -> tuple[list[Node], int]:
+        """The nodes that are new, and how many are gone."""
+        before, after = self.source.graph, self.model.graph
+        pairs = [(before, after), *((before.library[name], one) for name, one in after.library.items())]
+        added: list[Node] = []
+        removed = 0
+        for old, new in pairs:
+            if old is new:
+                continue
+            for node in new:
+                same = old.by_name.get(node.name)
+                if same is None or (same is not node and same.op != node.op):
+                    added.append(node)
+            removed += sum(name not in new.by_name for name in old.by_name)
+        return added, removed
+
+    def _prove(self, written: Model, checks: Checks) -> Verified:
+        # a SavedModel's graph alone has no weights beside it yet, so it is run as it is in memory
+        is_alone = self.source.kind == "saved_model" and not written.variables
+        return checks.outputs(self.source, self.model if is_alone else written, {one: one for one in self.outputs})
+
+
+def replace(
+    model: ModelOrPath,
+    recipe: RecipeOrPath,
+    *,
+    out: Out = None,
+    keep_shared: bool = False,
+    outputs: Names = (),
+    limit: int | None = None,
+    functions: bool = True,
+    explain: bool = False,
+    link: bool = False,
+    **options: Unpack[MatchingProves],
+) -> Replaced:
+    """Finds all that fits a recipe, in the graph and in every function, and puts the recipe's nodes in its place.
+
+    Everything else stays as it is, byte for byte; no weights are read.
+
+    Args:
+        model: A SavedModel, a `.meta`, a GraphDef, or a checkpoint with its graph.
+        recipe: A `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
+        out: Where to write: a graph (`.pb`, `.pbtxt`), or for a SavedModel also a folder, with its weights.
+        keep_shared: Keep nodes of a match that others use, beside the new ones; else such a match is left alone.
+        outputs: What counts as an output, besides what signatures name; of a graph without any, the likely ones.
+        limit: Replace so many matches at most.
+        functions: Look into functions, too.
+        explain: If nothing matches: report what came nearest, and why not.
+        link: Hard-link the weight files of a folder, in place of copies.
+
+    Returns:
+        The model and the matches; if there are none, the reason, and the nearest miss.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+
+    Example:
+        tfsmith replace frozen.pb -r bert-encoder -o fused.pb
+    """
+    found = read_recipe(recipe, options)
+    source = open_model(model, options)
+    if not source.has_graph:
+        raise source.no_graph()
+    names = tuple(outputs)
+    done = replace_matches(source, found, ReplaceOptions(keep_shared, names, limit, functions))
+    notes: list[Any] = list(done.notes)
+    if done.matches or len(done.skipped) > 1:  # else the reason says it
+        notes[:0] = _left_alone(done.skipped)
+    result = Replaced(
+        done.model, done.matches, done.skipped, tuple(notes), done.reason, done.nearest_miss, source, found, names,
+        explain, link,
+    )  # fmt: skip
+    return result.placed(out, options) if done.matches else result
+
+
+def _left_alone(skipped: Sequence[Skipped]) -> Iterator[str]:
+    """A line for each kind of reason, however many matches it is about."""
+    groups: dict[str, list[Skipped]] = {}
+    for one in skipped:
+        groups.setdefault(_QUOTED.sub("", one.reason), []).append(one)
+    for alike in groups.values():
+        first = alike[0].reason
+        if len(alike) == 1:
+            yield f"a match was left alone: {first}"
+        elif all(one.reason == first for one in alike):
+            yield f"{len(alike):,} matches were left alone: {first}"
+        else:
+            yield f"{len(alike):,} matches were left alone, the first because {first}, the others likewise"
+
+
+def _matches(count: int) -> str:
+    return f"{count:,} match{'' if count == 1 else 'es'}"
+
+
+def _match_lines(matches: Sequence[Match]) -> Iterator[str]:
+    for number, match in enumerate(matches[:_SHOWN], 1):
+        units = f" in {plural(len(match.units), 'unit')}" if match.variant.repeat is not None else ""
+        yield f"match {number} in {match.where}: {', '.join(match.outputs)} ({plural(len(match.nodes), 'node')}{units})"
+    if len(matches) > _SHOWN:
+        yield f"... and {len(matches) - _SHOWN:,} more"
+
+
+def _miss_lines(miss: Miss | None) -> Iterator[str]:
+    """The attempt that came nearest, and why it failed."""
+    if miss is None:
+        yield "No node of the model is like any output that is wanted"
+        return
+    place = "the graph" if miss.body is None else f"function {miss.body}"
+    yield f"nearest miss in {place} (variant {miss.variant}): {plural(miss.matched, 'node')} fitted"
+    yield f"  wanted {miss.wanted_node}: {miss.reason}"
+
+
+def _match_facts(match: Match) -> dict[str, Any]:
+    return {
+        "function": match.body,
+        "variant": match.variant.name,
+        "outputs": list(match.outputs),
+        "units": [_unit_facts(unit) for unit in match.units],
+        "before": None if match.before is None else _unit_facts(match.before),
+    }
+
+
+def _unit_facts(unit: Unit) -> dict[str, Any]:
+    inputs = {name: str(endpoint) for name, endpoint in unit.inputs.items()}
+    return {"nodes": dict(unit.nodes), "inputs": inputs, "passed": list(unit.passed)}
+
+
+def save_replaced(
+    before: Model, after: Model, path: FilePath, *, link: bool = False, force: bool = False
+) -> tuple[Note, ...]:
+    """Writes a model whose graph was changed.
+
+    A GraphDef is written with its weights, as text if the path ends in `.pbtxt`. Of a SavedModel, a path that ends in
+    `.pb` or `.pbtxt` gets the graph alone, to be put in the place of `saved_model.pb`; another one a whole folder. Of a
+    `.meta`, such a path gets the graph as a GraphDef; another one the `.meta` and its checkpoint.
+
+    Args:
+        before: The model as it was opened.
+        after: What to write.
+        path: Where.
+        link: Whether to make hard links of weight files, in place of copies.
+        force: Whether to replace what is there.
+
+    Returns:
+        What the user should know.
+
+    Raises:
+        OutputError: It cannot be written there; what was there before is untouched.
+    """
+    from tfsmith.formats.saver import Target, refuse_other_files, write_main_file, write_target
+
+    target = _path(path)
+    is_graph = target.suffix in (".pb", ".pbtxt")
+    text = target.suffix == ".pbtxt"
+    with explained(target):
+        if after.kind == "saved_model" and is_graph:
+            if not force:
+                Target(target, "graphdef", text).refuse_existing()
+            refuse_other_files(before, target)
+            write_main_file(after, target)
+            return ()
+        _refuse_own_files(before, target)
+        if after.kind == "metagraph" and not is_graph:
+            wanted = target if target.suffix == ".meta" else target.with_name(f"{target.name}.meta")
+            chosen = Target(wanted, "metagraph", prefix=wanted.with_suffix("") if after.variables else None)
+        elif after.kind == "saved_model":
+            chosen = Target(target, "saved_model")
+        else:
+            after = changed(after, kind="graphdef", raw=None)
+            chosen = Target(target, "graphdef", text)
+        if not force:
+            chosen.refuse_existing()
+        written = write_target(after, before, chosen, shards=None, link=link, force=force)
+    notes: list[Note] = []
+    if link and len(written.linked) < len(written.files):
+        copied = tuple(file.name for file in written.files if file not in written.linked)
+        notes.append(Note("not linked", copied, "they lie on a disk that cannot link to the other"))
+    if written.fingerprint:
+        notes.append(Note("fingerprint.pb is left out", (), "it is of the model as it was"))
+    return tuple(notes)

@@ -1,0 +1,494 @@
+"""`weights`: the weights alone, as a table or a file, compared, renamed; and those of a BERT by its config."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal
+
+from tfsmith.errors import NotFoundInModelError, OutputError, UsageError, WrongFileError
+from tfsmith.ir.model import Checkpoint, Model
+from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.weights import Weights
+from tfsmith.records import record, replace
+from tfsmith.storage.span import open_file, real_path
+from tfsmith.verbs.files import _refuse_own_files
+from tfsmith.verbs.shared import Result, open_model
+from tfsmith.view.text import Section, human_bytes, human_count
+from tfsmith.weights.compare import Comparison
+from tfsmith.weights.compare import compare_weights as compare_by_name
+from tfsmith.weights.mapping import Mapped, apply_map, check_shapes, parse_config
+from tfsmith.weights.maps import WeightMap, builtin_map, parse_map
+from tfsmith.weights.source import select_weights, weights_of
+from tfsmith.weights.table import ScopeRow, Stats, WeightRow, plain_number, require_finite, scope_rows, weight_rows
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.verbs.shared import FilePath, Globs, Loads, ModelOrPath, Out, Pairs
+
+__all__ = [
+    "FLAGS",
+    "WeightReport",
+    "compare_weights",
+    "load_bert",
+    "load_weights",
+    "map_weights",
+    "save_weights",
+    "weights",
+]
+
+FLAGS = MappingProxyType({"training": ("--model-only",), "out": ("--output",)})
+_SIZE = re.compile(r"(\d+(?:\.\d+)?) *([kKMGT]?)B?")
+_UNITS = MappingProxyType({"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12})
+_NAMED = 5
+"""So many names of weights are shown."""
+
+
+@record(eq=False)
+class WeightReport(Result):
+    """The weights of a model; true unless they were compared and differ.
+
+    Attributes:
+        weights: The weights.
+        path: What the model was called.
+        rows: A row for each of them, if they were not compared or written.
+        scopes: The totals of each scope, if these were asked for.
+        comparisons: How each compares to the other model's.
+        other: What the other model was called.
+        loose: Whether another dtype counts as equal.
+        files: The files that were written.
+        notes: What the user should know.
+    """
+
+    weights: Weights
+    path: str
+    rows: tuple[WeightRow, ...] = ()
+    scopes: tuple[ScopeRow, ...] | None = None
+    comparisons: tuple[Comparison, ...] | None = None
+    other: str = ""
+    loose: bool = False
+    files: tuple[Path, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return all(one.is_equal(any_dtype=self.loose) for one in self.comparisons or ())
+
+    def save(
+        self,
+        path: FilePath,
+        *,
+        metadata: Mapping[str, str] | None = None,
+        max_shard_bytes: int | None = None,
+        force: bool = False,
+    ) -> WeightReport:
+        """Writes the weights, as `save_weights` does.
+
+        Raises:
+            OutputError: There is something, which is not to be replaced.
+        """
+        for ending in ("", ".index", ".index.json"):  # a file, a checkpoint, several files of safetensors
+            if not force and os.path.isfile(f"{os.fspath(path)}{ending}"):  # noqa: PTH113
+                what, remedy = "the output exists already", "choose another, or pass {force=True}"
+                raise OutputError(what, path=f"{os.fspath(path)}{ending}", remedy=remedy)
+        files = save_weights(self.weights, path, metadata=metadata, max_shard_bytes=max_shard_bytes)
+        return replace(self, files=files)
+
+    def report(self) -> Iterator[Section | str]:
+        """The table, the comparison, or what was written."""
+        if self.comparisons is not None:
+            yield _comparison_table(self.comparisons, loose=self.loose)
+        elif self.files:
+            total = human_bytes(sum(tensor.nbytes for tensor in self.weights.values()))
+            yield f"Wrote {human_count(len(self.weights))} weights, {total}: {', '.join(map(str, self.files))}"
+        else:
+            yield _table(self.rows, self.scopes)
+
+    def to_json(self) -> dict[str, Any]:
+        """The same."""
+        if self.comparisons is not None:
+            rows = [{**one.facts(), "equal": one.is_equal(any_dtype=self.loose)} for one in self.comparisons]
+            return {"first": self.path, "second": self.other, "equal": bool(self), "weights": rows}
+        total = sum(tensor.nbytes for tensor in self.weights.values())
+        if self.files:
+            return {"output": [str(path) for path in self.files], "weights": list(self.weights), "bytes": total}
+        facts: dict[str, Any] = {
+            "path": self.path,
+            "metadata": dict(self.weights.metadata),
+            "count": len(self.rows),
+            "parameters": sum(row.parameters for row in self.rows),
+            "bytes": total,
+        }
+        if self.scopes is None:
+            facts["weights"] = [_row_facts(row) for row in self.rows]
+        else:
+            facts["scopes"] = [
+                {"name": row.name, "count": row.count, "parameters": row.parameters, "bytes": row.bytes}
+                for row in self.scopes
+            ]
+        return facts
+
+
+def weights(
+    model: ModelOrPath,
+    *,
+    match: Globs = (),
+    excluded: Globs = (),
+    training: bool = True,
+    constants: bool = False,
+    stats: bool = False,
+    sort: Literal["name", "bytes", "dtype", "shape", "file"] = "name",
+    scopes: int | None = None,
+    map: str | None = None,
+    config: FilePath | None = None,
+    task: str | None = None,
+    reverse: bool = False,
+    strict: bool = False,
+    finite: bool = False,
+    out: Out | None = None,
+    max_shard_size: str | None = None,
+    metadata: Pairs | None = None,
+    compare: FilePath | None = None,
+    tolerance: float = 0.0,
+    force: bool = False,
+    **options: Unpack[Loads],
+) -> WeightReport:
+    """Shows the weights of any model alone, writes them to a file, renames them, or compares them with others.
+
+    Needs no graph. Reads no values, unless it is asked for what only they tell.
+
+    Args:
+        model: A checkpoint, a SavedModel, a `.meta`, a frozen graph (whose constants that were variables count), a
+            `.safetensors` file or its index, an `.npz`.
+        match: Only weights with such names.
+        excluded: Leave out such names.
+        training: Keep what only training needs: slots of optimizers, the global step.
+        constants: Take all constants of a graph, not only those that were variables.
+        stats: Read the values: least, largest, mean, NaNs, infinities.
+        sort: The order of the table.
+        scopes: Totals per scope of so many words, in place of every weight.
+        map: Rename and reshape by a map that comes with tfsmith, or by a file of your own.
+        config: The sizes that shapes are checked against: `bert_config.json`.
+        task: Which of the map's tasks; by default, the one whose head is there.
+        reverse: From the map's target names to its source names.
+        strict: A weight that the map leaves over is an error.
+        finite: NaNs and infinities are an error. Reads all values.
+        out: Where to write: `NAME.safetensors`, `NAME.npz`, or else a checkpoint's prefix.
+        max_shard_size: Several safetensors files of at most so much each, such as 5GB.
+        metadata: Store this beside the weights.
+        compare: Another model to compare with; the answer is no if they differ.
+        tolerance: How far values may differ.
+        force: Replace what is there.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+
+    Example:
+        tfsmith weights model.ckpt-1603 --model-only --stats
+        tfsmith weights bert_model.ckpt --map bert-to-huggingface --config bert_config.json -o model.safetensors
+    """
+    if compare is not None and out is not None:
+        raise UsageError("{compare} writes nothing", remedy="leave one of them out")
+    if scopes is not None and scopes < 1:
+        raise UsageError(f"a scope of {scopes} words holds nothing", remedy="pass 1 or more")
+    size = None if max_shard_size is None else _bytes(max_shard_size)
+    chosen: dict[str, Any] = {"match": match, "excluded": excluded, "training": training, "constants": constants}
+    found = load_weights(model, **chosen, **options)
+    path = str(model) if isinstance(model, (str, os.PathLike)) else str(found.path or "")
+    notes: tuple[str, ...] = ()
+    if map is not None:
+        mapped = map_weights(found, map, config=config, task=task, reverse=reverse, strict=strict)
+        found = mapped.weights
+        notes = (f"{_left_over(mapped.left_over)}",) if mapped.left_over else ()
+    elif config or task or reverse or strict:
+        given = {"config": config, "task": task, "reverse": reverse, "strict": strict}
+        option = next(name for name, value in given.items() if value)
+        raise UsageError(f"{{{option}}} goes with {{map}}", remedy="add {map}, such as {map='bert'}")
+    if finite:
+        require_finite(found)
+    report = WeightReport(found, path, notes=notes)
+    if compare is not None:
+        compared = tuple(compare_by_name(found, load_weights(compare, **chosen), tolerance=tolerance))
+        return replace(report, comparisons=compared, other=str(compare), loose=tolerance > 0)
+    if out is not None:
+        return report.save(out, metadata=metadata, max_shard_bytes=size, force=force)
+    rows = weight_rows(found, stats=stats, sort=sort)
+    totals = None if scopes is None else tuple(scope_rows(rows, scopes))
+    return replace(report, rows=tuple(rows), scopes=totals)
+
+
+def _left_over(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{len(names)} weights are left over: {', '.join(names[:_NAMED])}{more}"
+
+
+def _bytes(text: str) -> int:
+    found = _SIZE.fullmatch(text.strip())
+    if found is None:
+        what = f"{{max_shard_size}} {text!r} is not understood"
+        raise UsageError(what, remedy="write a size such as 5GB or 200MB")
+    return int(float(found[1]) * _UNITS[found[2]])
+
+
+def _row_facts(row: WeightRow) -> dict[str, Any]:
+    facts: dict[str, Any] = {"name": row.name, "dtype": row.dtype.name, "shape": list(row.shape.dims or ())}
+    facts["bytes"] = row.bytes
+    if row.stats is not None:
+        for key in ("min", "max", "mean", "nan", "inf"):
+            facts[key] = plain_number(getattr(row.stats, key))
+    return facts
+
+
+def _table(rows: Sequence[WeightRow], scopes: Sequence[ScopeRow] | None) -> Section:
+    """Every weight, or every scope; and the total."""
+    stats = any(row.stats is not None for row in rows)
+    total = sum(row.bytes for row in rows)
+    parameters = sum(row.parameters for row in rows)
+    kinds = Counter(row.dtype.name for row in rows)
+    dtypes = ", ".join(f"{name} x{count}" if len(kinds) > 1 else name for name, count in kinds.most_common())
+    note = f"{human_count(len(rows))} weights, {human_count(parameters)} parameters, {human_bytes(total)}; {dtypes}"
+    if scopes is not None:
+        table = [
+            (row.name or "(none)", human_count(row.count), human_count(row.parameters), human_bytes(row.bytes))
+            for row in scopes
+        ]
+        header: tuple[str, ...] = ("scope", "weights", "parameters", "size")
+        return Section("", table, header, (note,), right=frozenset({1, 2, 3}))
+    header = ("name", "dtype", "shape", "size", *(("min", "max", "mean", "NaN", "inf") if stats else ()))
+    lines = [
+        (row.name, row.dtype.name, str(row.shape), human_bytes(row.bytes), *(_stats(row.stats) if stats else ()))
+        for row in rows
+    ]
+    return Section("", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, 9)))
+
+
+def _stats(stats: Stats | None) -> tuple[str, ...]:
+    if stats is None:
+        return ("-",) * 5
+    return (*(_number(value) for value in (stats.min, stats.max, stats.mean)), str(stats.nan), str(stats.inf))
+
+
+def _number(value: float | int | None) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _comparison_table(found: Sequence[Comparison], *, loose: bool) -> Section:
+    """Every weight with how it compares; and how many are equal."""
+    rows = [
+        (one.name, one.verdict, "-" if one.max_difference is None else f"{one.max_difference:.4g}", _detail(one))
+        for one in found
+    ]
+    equal = sum(one.is_equal(any_dtype=loose) for one in found)
+    verdicts = Counter(one.verdict for one in found)
+    words = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+    note = f"{equal} of {len(found)} are equal ({words})" if found else "there is nothing to compare"
+    return Section("", rows, ("name", "verdict", "max difference", ""), (note,), right=frozenset({2}))
+
+
+def _detail(one: Comparison) -> str:
+    if one.first is None or one.second is None:
+        there = one.second if one.first is None else one.first
+        return "" if there is None else f"{there.dtype} {there.shape}"
+    if one.verdict == "shape":
+        return f"{one.first.shape} and {one.second.shape}"
+    if one.first.dtype != one.second.dtype:
+        return f"{one.first.dtype} and {one.second.dtype}"
+    return f"{human_count(one.unequal)} of {human_count(one.first.shape.elements or 0)} values" if one.unequal else ""
+
+
+def load_weights(
+    source: ModelOrPath,
+    *,
+    match: Globs = (),
+    excluded: Globs = (),
+    training: bool = True,
+    constants: bool = False,
+    **options: Unpack[Loads],
+) -> Weights:
+    """The weights of any model, as a mapping from names to tensors that are read when asked for. Needs no graph.
+
+    Args:
+        source: A model, or what `load` takes: a checkpoint, a SavedModel, a `.meta` with its checkpoint, a frozen graph
+            (whose constants that were variables count), a `.safetensors` file or its index, an `.npz`.
+        match: Globs of names to take; all by default.
+        excluded: Globs of names to leave out.
+        training: Whether to keep what only training needs: slots of optimizers, the global step.
+        constants: Whether to take all constants of a graph, whatever they were.
+        options: As for `load`: which meta graph, which checkpoint, which step.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    found = weights_of(open_model(source, options), constants=constants)
+    return select_weights(found, match, excluded, training=training)
+
+
+def save_weights(
+    weights: Mapping[str, Tensor],
+    path: str | os.PathLike[str],
+    *,
+    metadata: Mapping[str, str] | None = None,
+    max_shard_bytes: int | None = None,
+) -> tuple[Path, ...]:
+    """Writes weights, whole or not at all. Streams: memory does not grow with them.
+
+    Args:
+        weights: Tensors by name; `load_weights` gives them.
+        path: `NAME.safetensors`, `NAME.npz`, or else the prefix of a checkpoint that TensorFlow restores by names.
+        metadata: What to store beside them, as text by key, on top of what their own file said. Not in checkpoints.
+        max_shard_bytes: For safetensors: begin another file where one would hold more; an index names them all.
+
+    Returns:
+        The files that were written.
+
+    Raises:
+        UnsupportedError: A tensor has no place in the format.
+        OutputError: It cannot be written there; what was there before is untouched.
+    """
+    target = Path(path)
+    if not weights:
+        raise OutputError("there are no weights to write", path=target, remedy="check {match} and {excluded}")
+    stored = {**(weights.metadata if isinstance(weights, Weights) else {}), **(metadata or {})}
+    _refuse_own_weights(weights, target)
+    if max_shard_bytes is not None and target.suffix != ".safetensors":
+        raise UsageError("only safetensors are split by size", path=target, remedy="write NAME.safetensors")
+    if target.suffix == ".safetensors":
+        from tfsmith.formats.tensors.safetensors import write_safetensors  # looking should not load what writes
+
+        return write_safetensors(target, weights, stored, max_shard_bytes=max_shard_bytes)
+    if target.suffix == ".npz":
+        from tfsmith.formats.tensors.npz import write_npz
+
+        write_npz(target, weights, stored)
+        return (target,)
+    from tfsmith.formats.saver import save_model
+    from tfsmith.ir.tensor_views import verify_tensor
+
+    for tensor in weights.values():
+        verify_tensor(tensor)
+    save_model(Model("checkpoint", (), dict(weights)), target, format="checkpoint")
+    return tuple(target.with_name(target.name + ending) for ending in (".data-00000-of-00001", ".index"))
+
+
+def _refuse_own_weights(weights: Mapping[str, Tensor], target: Path) -> None:
+    """An input is never overwritten, neither by a file nor by one of several."""
+    if not isinstance(weights, Weights) or not weights.files:
+        return
+    _refuse_own_files(Model("checkpoint", path=weights.path, checkpoint=Checkpoint(target, 2, weights.files)), target)
+    shard = re.compile(re.escape(target.stem) + r"(-\d{5}-of-\d{5}\.safetensors|\.safetensors\.index\.json)")
+    for path in weights.files:
+        if (
+            target.suffix == ".safetensors"
+            and shard.fullmatch(path.name)
+            and real_path(path).parent.samefile(real_path(target).parent)
+        ):
+            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+
+
+def compare_weights(
+    first: Mapping[str, Tensor] | str | os.PathLike[str],
+    second: Mapping[str, Tensor] | str | os.PathLike[str],
+    *,
+    tolerance: float = 0.0,
+) -> list[Comparison]:
+    """Compares weights by name: shapes, dtypes, values. Reads both in pieces: memory does not grow with them.
+
+    Args:
+        first: Weights, or what `load_weights` takes.
+        second: Others.
+        tolerance: How far values may differ and still count as close.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+    """
+    one, other = (found if isinstance(found, Mapping) else load_weights(found) for found in (first, second))
+    return list(compare_by_name(one, other, tolerance=tolerance))
+
+
+def map_weights(
+    weights: Weights | Mapping[str, Tensor],
+    map: str | os.PathLike[str] | WeightMap,
+    *,
+    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    task: str | None = None,
+    reverse: bool = False,
+    strict: bool = False,
+) -> Mapped:
+    """Renames and reshapes weights by a map. Reads no value: the result's tensors do when theirs are asked for.
+
+    Args:
+        weights: Tensors by name; `load_weights` gives them.
+        map: The name of a map that comes with tfsmith (`builtin_maps` lists them), or a file of your own.
+        config: The model's sizes (`bert_config.json`): shapes are checked against it, and rules that resize need it.
+        task: Which of the map's tasks; by default the one whose head is there.
+        reverse: Whether to go from the map's target names to its source names.
+        strict: Whether a weight that no rule takes is an error.
+
+    Raises:
+        NotFoundInModelError: Weights are missing, or, if `strict`, left over.
+        InvalidModelError: A shape is not what the config says; names the weight, both shapes and the field.
+    """
+    found = map if isinstance(map, WeightMap) else _find_map(map)
+    sizes = config if config is None or isinstance(config, Mapping) else _read_config(Path(config))
+    given = weights if isinstance(weights, Weights) else Weights(weights)
+    checks = builtin_map(found.checks) if found.checks else found
+    resized = {rule.rows for rule in found.rules if rule.rows}
+    if sizes is not None and not reverse:
+        check_shapes(given, checks, sizes, resized)
+    mapped = apply_map(given, found, sizes, task, reverse=reverse)
+    if sizes is not None and reverse:
+        check_shapes(mapped.weights, checks, sizes)
+    if strict and mapped.left_over:
+        remedy = "leave them out ({excluded}), or choose another task or map"
+        raise NotFoundInModelError(_left_over(mapped.left_over), path=given.path, remedy=remedy)
+    return mapped
+
+
+def load_bert(
+    path: Model | str | os.PathLike[str],
+    config: str | os.PathLike[str] | Mapping[str, Any] = "bert_config.json",
+    task: str | None = None,
+    *,
+    map: str | os.PathLike[str] = "bert",
+) -> Weights:
+    """The weights of a BERT, complete and with every shape checked against its config. Reads no value.
+
+    Args:
+        path: A checkpoint, a frozen graph, or anything else that `load_weights` takes.
+        config: Its `bert_config.json`; one that is not there is looked for beside the weights.
+        task: Whose head must be there: "PRETRAINING", "SQUAD", "CLASSIFIER", "ENCODER" (none), or a task of `map`; by
+            default, the one that is.
+        map: The names to give them: by default those of Google's checkpoints.
+
+    Raises:
+        NotFoundInModelError: Weights are missing; they are named.
+        InvalidModelError: A shape is not what the config says; names the weight, both shapes and the field.
+    """
+    weights = load_weights(path)
+    sizes = config
+    if not isinstance(config, Mapping) and not Path(config).exists() and weights.path is not None:
+        beside = (weights.path if weights.path.is_dir() else weights.path.parent) / Path(config).name
+        sizes = beside if beside.exists() else config
+    return map_weights(weights, map, config=sizes, task=task).weights
+
+
+def _find_map(name: str | os.PathLike[str]) -> WeightMap:
+    path = Path(name)
+    if path.suffix != ".toml" and not path.is_file():
+        return builtin_map(os.fspath(name))
+    return parse_map(_read_text(path), str(path))
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    return parse_config(_read_text(path), str(path))
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return open_file(path).tobytes().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise WrongFileError("this is no text", path=path, remedy="pass a text file in UTF-8") from error
