@@ -13,13 +13,13 @@ from tests.support.convert_models import array, edits, ops, saved_model, small, 
 from tests.support.helpers import files_of
 from tests.support.table_files import table
 from tests.support.v1_files import TENSORS, VALUES, v1_entries
+from tfsmith.formats.saver import choose_target
 
 import tfsmith
 from tfsmith.api import ConvertOptions
 from tfsmith.cli.main import main
 from tfsmith.errors import OutputError, UnreadableFileError, UsageError
 from tfsmith.formats.checkpoint.writer import write_bundle
-from tfsmith.formats.saver import choose_target
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Saver

@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="OUT",
-        help="write it there: a graph (.pb, .pbtxt), or a whole SavedModel folder; by default in place",
+        help="write it there, as its ending says: .pb, .pbtxt, .meta, a SavedModel folder; by default in place",
     )
     parser.add_argument("--link", action="store_true", help="with -o: hard-link the weight files")
     parser.add_argument("--force", action="store_true", help="with -o: replace what is there")
