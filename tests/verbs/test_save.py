@@ -35,8 +35,10 @@ def test_the_ending_decides(tmp_path: Path, name: str, kind: str) -> None:
 def test_what_overrides_the_ending(tmp_path: Path) -> None:
     write_saved_model(linear_regression(), tmp_path / "saved_model")
     model = tfsmith.load(tmp_path / "saved_model")
+    tfsmith.save(model, tmp_path / "x.y", format="keep")
+    assert files_of(tmp_path / "x.y") == files_of(tmp_path / "saved_model")
     tfsmith.save(model, tmp_path / "x.pb", format="keep")
-    assert files_of(tmp_path / "x.pb") == files_of(tmp_path / "saved_model")
+    assert (tmp_path / "x.pb").read_bytes() == (tmp_path / "saved_model" / "saved_model.pb").read_bytes()
     tfsmith.save(model, tmp_path / "y", format="checkpoint")
     assert tfsmith.load(tmp_path / "y").kind == "checkpoint"
     tfsmith.save(model, tmp_path / "z.safetensors")

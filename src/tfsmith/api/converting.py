@@ -9,7 +9,7 @@ from typing import Any
 
 from tfsmith import records
 from tfsmith.api.files import load, load_with
-from tfsmith.api.output import place_model
+from tfsmith.api.output import place_model, with_assets
 from tfsmith.formats.kinds import ALL_KINDS, As, destination_of
 from tfsmith.ir.model import Model
 from tfsmith.passes.convert import Converted, ConvertOptions
@@ -68,9 +68,10 @@ def convert(
     holds = destination_of(path, format, model.kind, may=ALL_KINDS).holds
     alone = repack(model, holds).model if holds == "checkpoint" else model  # then no graph is in the way
     converted = rework(alone, ConvertOptions() if options is None else options)
-    result = rename_tracked(converted.model, converted.names)
+    packed = repack(converted.model, holds)
+    result = rename_tracked(with_assets(packed.model, packed.assets, model), converted.names)
     placed = place_model(
         result, path, before=model, inputs=inputs, prove=prove, format=format, shards=shards, link=link, force=force
     )
-    notes = (*converted.notes, *placed.notes)
+    notes = (*converted.notes, *packed.notes, *placed.notes)
     return records.replace(converted, model=placed.model, path=placed.path, notes=notes)

@@ -22,7 +22,7 @@ from tfsmith.api.verifying import Verified
 from tfsmith.api.verifying import verify as verify_models
 from tfsmith.engines.tensorflow import measure_speed
 from tfsmith.errors import UsageError
-from tfsmith.formats.kinds import destination_of
+from tfsmith.formats.kinds import As, destination_of
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
@@ -122,6 +122,7 @@ def optimize(
     repeat: int = 20,
     seed: int = 0,
     op_library: str | os.PathLike[str] | None = None,
+    format: As | None = None,
     link: bool = False,
     force: bool = False,
 ) -> Optimized:
@@ -145,6 +146,7 @@ def optimize(
         repeat: How many runs of each to time; 0 for none.
         seed: Of inputs that are made up.
         op_library: The op's library, if it is another than `tfsmith.bert_op.library()`.
+        format: What to write, whatever the path says; see `save`.
         link: Whether to make hard links of weight files, in place of copies.
         force: Whether to replace what is there.
 
@@ -170,14 +172,14 @@ def optimize(
     given = None if inputs is None else bind_feeds(program.inputs, inputs)
     feeds = _Feeds(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
     data = None if calibrate is None else split_rows(program, calibrate)
-    destination = destination_of(output, None, opened.kind)
+    destination = destination_of(output, format, opened.kind)
     destination.output(inputs_of(opened), force=force).check()  # before the long work
     with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
         work = _Work(opened, fused, trial, Path(folder), bfloat16)
         found = work.try_out(replace(replaced, model=fused), feeds, data, verify=verify, repeat=repeat)
     if not found.is_right:
         return found
-    notes = save_replaced(opened, found.replaced.model, output, link=link, force=force)
+    notes = save_replaced(opened, found.replaced.model, output, format=format, link=link, force=force)
     notes_told = tuple(map(str, (*found.replaced.notes, *notes)))
     return replace(found, written=destination.path, notes=notes_told)
 

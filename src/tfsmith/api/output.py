@@ -38,7 +38,7 @@ def save(
             `.ckpt` or `.ckpt-N` a checkpoint, `.npz` and `.safetensors` its variables, a name without ending (`v1.0`
             has none) or with a slash at its end a SavedModel folder.
         format: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
-            "safetensors", or "keep": what it was.
+            "safetensors", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its main file).
         shards: The number of data files of a checkpoint; by default as many as there were.
         link: Whether to make hard links of weight files that did not change, in place of copies.
         force: Whether to replace what is there. Files that the model was read from are never replaced.
@@ -109,8 +109,11 @@ def place_model(
 
         packed = repack(model, destination.holds)
         model = with_assets(packed.model, packed.assets, original)
-        notes += packed.notes
-    notes += foreign_assets(model, original)
+        notes += (*packed.notes, *foreign_assets(model, original))
+    elif destination.kind == "saved_model":
+        notes += foreign_assets(model, original)
+    if format is None and destination.kind == "checkpoint" and original.has_graph:
+        notes.append(Note("a checkpoint has no graph", (), f"{destination.path.name}.meta is written with its graph"))
     is_right = True
     with output:
         place = destination.at(output.aside)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.files import load, load_with
-from tfsmith.errors import NotFoundInModelError, WrongFileError
+from tfsmith.errors import NotFoundInModelError, UsageError, WrongFileError
 from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
@@ -91,6 +91,9 @@ def save_weights(
 
     told = {**(weights.metadata if isinstance(weights, Weights) else {}), **(metadata or {})}
     destination = destination_of(path, format, "checkpoint", may=WEIGHT_KINDS)
+    if metadata and destination.kind == "checkpoint":
+        remedy = "leave it out, or write .npz or .safetensors"
+        raise UsageError("a checkpoint holds no metadata", path=path, remedy=remedy)
     own = weights.files if isinstance(weights, Weights) else ()
     with destination.output((*own, *inputs), force=force) as output:
         place = destination.at(output.aside)

@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outputs", metavar="A,B", help="what counts as an output, besides what signatures name")
     add_match_arguments(parser)
     parser.add_argument("--explain", action="store_true", help="if nothing matches: what came nearest, and why not")
+    parser.add_argument(
+        "--as",
+        dest="format",
+        choices=("pb", "pbtxt", "meta", "saved_model", "keep"),
+        help="what to write, whatever OUT's ending says (keep: what it was)",
+    )
     parser.add_argument("--link", action="store_true", help="hard-link the weight files of a folder")
     add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace what is there")
@@ -59,7 +65,7 @@ def work(arguments: argparse.Namespace) -> int:
 
     def check(path: Path) -> api.Verified:
         # a graph alone has no weights beside it, so it is run as it is in memory
-        is_alone = model.kind != "graphdef" and path.suffix in (".pb", ".pbtxt")
+        is_alone = model.kind != "graphdef" and path.is_file() and path.suffix in (".pb", ".pbtxt")
         result = replaced.model if is_alone else api.load(path)
         return check_outputs(arguments, model, result, {one: one for one in outputs})
 
@@ -68,6 +74,7 @@ def work(arguments: argparse.Namespace) -> int:
         model,
         replaced.model,
         arguments.output,
+        format=arguments.format,
         inputs=[arguments.recipe],
         prove=proof if arguments.verify else None,
         link=arguments.link,

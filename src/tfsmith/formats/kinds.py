@@ -32,7 +32,8 @@ __all__ = [
 
 FileKind = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors"]
 As = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"]
-"""What overrides an ending; "keep" is the kind that the model has."""
+"""What overrides an ending. "keep" is the kind that the model has: of a SavedModel its folder, or under a name that
+ends in `.pb` or `.pbtxt` its main file alone."""
 MAIN_FILES = ("saved_model.pb", "saved_model.cpb", "saved_model.pbtxt")
 """The files that make a folder a SavedModel, in TensorFlow's own order of preference."""
 STATE_FILE = "checkpoint"
@@ -95,11 +96,13 @@ class Destination:
         path: The file or folder, or the prefix of a checkpoint.
         kind: The kind of file.
         text: Whether to write text.
+        alone: Whether to write the main file of a SavedModel alone.
     """
 
     path: Path
     kind: FileKind
     text: bool = False
+    alone: bool = False
 
     @property
     def holds(self) -> Kind:
@@ -112,7 +115,7 @@ class Destination:
     def prefix(self) -> Path | None:
         """The prefix of the checkpoint that is written, also of one beside a graph; None if there is none."""
         if self.kind == "saved_model":
-            return self.path / "variables" / "variables"
+            return None if self.alone else self.path / "variables" / "variables"
         if self.kind == "meta":
             return self.path.with_suffix("")
         return self.path if self.kind == "checkpoint" else None
@@ -126,7 +129,7 @@ class Destination:
         """
         from tfsmith.storage.place import Output  # looking should not load what writes
 
-        if self.kind == "saved_model":
+        if self.kind == "saved_model" and not self.alone:
             marks = MAIN_FILES
             return Output(self.path, inputs=inputs, force=force, folder=True, marks=marks, what="SavedModel")
         if self.prefix is not None:
@@ -167,8 +170,12 @@ def destination_of(
         what = f"a checkpoint has no graph, so it cannot become {KINDS[found].title}"
         remedy = "pass its graph as MODEL and the checkpoint as --checkpoint, or choose a name that ends in .ckpt"
         raise OutputError(what, path=path, remedy=remedy)
+    if found == "saved_model" and chosen == "keep" and target.suffix in (".pb", ".pbtxt"):
+        return Destination(target, "saved_model", text=target.suffix == ".pbtxt", alone=True)
     if found == "pbtxt" and kind == "saved_model" and target.suffix not in (".pbtxt", ".pb", ".txt"):
         return Destination(target, "saved_model", text=True)  # the folder, with its main file as text
+    if found in ("meta", "checkpoint") and chosen is not None and target.is_dir():
+        target /= "model.ckpt"
     if found == "meta" and target.suffix not in (".meta", ".pbtxt"):
         target = target.with_name(f"{target.name}.meta")
     return Destination(target, found, text=found == "pbtxt" or (found == "meta" and target.suffix == ".pbtxt"))
@@ -221,4 +228,4 @@ def _by_ending(path: str) -> str:
 
 def _kept(kind: Kind, path: str | os.PathLike[str]) -> FileKind:
     """What "keep" means for a model of this kind: what it was, and text if the name says so."""
-    return "pbtxt" if kind in ("graphdef", "saved_model") and Path(path).suffix == ".pbtxt" else _OF_MODEL[kind]
+    return "pbtxt" if kind == "graphdef" and Path(path).suffix == ".pbtxt" else _OF_MODEL[kind]

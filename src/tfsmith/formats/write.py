@@ -91,7 +91,7 @@ def write_model(
     if shards is not None:
         model = replace(model, checkpoint=None)
     count = max(1, sum(_DATA.search(path.name) is not None for path in old)) if shards is None else shards
-    is_stale = model.raw is None or (before is not None and model.checkpoint is not before.checkpoint)
+    is_stale = before is not None and (model.raw is None or model.checkpoint is not before.checkpoint)
     sides = tuple(side for side in model.side_files if not (is_stale and side.name == _FINGERPRINT))
     left_out = (_FINGERPRINT,) if len(sides) < len(model.side_files) else ()
     _write(replace(model, side_files=sides), destination, count, link=link)
@@ -110,7 +110,9 @@ def _write(model: Model, destination: Destination, shards: int, *, link: bool) -
         _write_graph(model, path)
         return
     verify_new_values(model)
-    if destination.kind == "saved_model":
+    if destination.alone:
+        write_main_file(model, path)
+    elif destination.kind == "saved_model":
         write_saved_model(model, path, text=text, shards=shards, link=link)
     elif destination.kind == "meta":
         _write_meta(model, destination, shards, link=link)
