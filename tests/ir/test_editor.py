@@ -456,7 +456,10 @@ def test_signatures_are_added_changed_and_removed() -> None:
             "node 'h': op MatMul: the op has no attribute 'n'; "
             "its attributes are: transpose_a, transpose_b, T, grad_a, grad_b",
         ),
-        ([lambda g: g.set("mine", size="3")], "node 'mine': attribute 'size' cannot be set: '3' is no int; pass an int"),
+        (
+            [lambda g: g.set("mine", size="3")],
+            "node 'mine': attribute 'size' cannot be set: '3' is no int; pass an int",
+        ),
         (
             [lambda g: g.set("mine", size=True)],
             "node 'mine': attribute 'size' cannot be set: True is no int; pass an int",

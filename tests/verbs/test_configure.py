@@ -122,7 +122,8 @@ def test_what_does_not_fit_the_graph() -> None:
     with pytest.raises(InvalidModelError) as caught:
         api.configure(model(), {"T": "string"}, ops=["MatMul"])
     assert str(caught.value) == (
-        "the graph, node 'a/y': op MatMul: input 'a' is float32, not string; put a Cast before it, or take another tensor"
+        "the graph, node 'a/y': op MatMul: input 'a' is float32, not string; "
+        "put a Cast before it, or take another tensor"
     )
 
 
