@@ -185,7 +185,8 @@ def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[st
 
 
 def _is_initialised(graph: Graph, variable: Node) -> bool:
-    return any(use.node.op == "AssignVariableOp" for use in graph.consumers(variable.name, 0))
+    users = graph.consumers(variable.name, 0)
+    return any(use.node.op in ("Assign", "AssignVariableOp") and use.input == 0 for use in users)
 
 
 def _is_wanted(name: str, options: FreezeOptions) -> bool:
