@@ -411,6 +411,7 @@ def test_a_meta_needs_no_signature() -> None:
     [
         (SEVERAL, {"only": ("larg",)}, r"no constant of the graph is called 'larg'; the nearest names are large"),
         (SEVERAL, {"only": ("*", "v*")}, r"no constant of the graph is called 'v\*'"),
+        (SEVERAL, {"excluded": ("bais*",)}, r"no constant .* is called 'bais\*'; the nearest names are bias,"),
         (SEVERAL, {"min_elements": 5000}, r"no constant has 5000 elements; the largest of floats is 'large' with 1600"),
         (
             SEVERAL,

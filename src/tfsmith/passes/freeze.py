@@ -16,6 +16,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Signature, TensorInfo
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
@@ -161,10 +162,11 @@ def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[st
     """The values of the variables that are to be frozen, by node, and their keys."""
     variables = [node for node in graph if node.op in VARIABLE_OPS]
     wanted = [node for node in variables if _is_wanted(node.name, options)]
-    unused = [glob for glob in options.only if not any(fnmatchcase(node.name, glob) for node in variables)]
-    if unused:
-        remedy = "`tfsmith show --variables` lists them"
-        raise UsageError(f"no variable that the outputs need is called {unused[0]!r}", path=model.path, remedy=remedy)
+    for glob in options.only:
+        _require_match(model, glob, [node.name for node in variables], "no variable that the outputs need")
+    for glob in options.excluded:
+        names = [node.name for node in model.graph if node.op in VARIABLE_OPS]
+        _require_match(model, glob, names, "no variable")
     sources = restore_sources(model.meta)
     if options.keep_init and len(wanted) < len(variables):
         what = "some variables are to stay variables, which a SavedModel must be able to restore"
@@ -182,6 +184,14 @@ def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[st
             continue  # the model's own initializer fills it, as it does for the paths of assets
         keys[node.name], values[node.name] = find_value(model, node, sources, ema=options.ema)
     return values, keys
+
+
+def _require_match(model: Model, glob: str, names: Sequence[str], what: str) -> None:
+    if any(fnmatchcase(name, glob) for name in names):
+        return
+    near = nearest(glob.strip("*?"), names)
+    remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --variables` lists them"
+    raise UsageError(f"{what} is called {glob!r}", path=model.path, remedy=remedy)
 
 
 def _is_initialised(graph: Graph, variable: Node) -> bool:
