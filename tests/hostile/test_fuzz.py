@@ -20,7 +20,7 @@ from tests.support.mutate import byte_mutations, confuse, mutate
 from tests.support.riegeli_files import split
 
 import tfsmith
-from tfsmith import api, records
+from tfsmith import records
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.formats.savedmodel.folder import write_saved_model as write_folder
@@ -111,7 +111,7 @@ def use(path: Path, out: Path) -> bool:
         assert str(shown)
 
     attempt(look)
-    attempt(lambda: api.graph_text(model))
+    attempt(lambda: tfsmith.graph_text(model))
     options: list[dict[str, Any]] = [{}, {"batch_size": 3, "clear_devices": True}, {"as_": "saved_model"}]
     done = False
     for told in options:
