@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tfsmith.api import load
+
 from tfsmith.compat import functions_text as load_order
 from tfsmith.compat.saved_model_cli import main
 from tfsmith.wire.messages import parse
