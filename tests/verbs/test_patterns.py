@@ -160,6 +160,68 @@ def test_constants_inside(folder: Path) -> None:
     assert main(["recipe", "check", "rc.pb", "two.pb", "--no-values"]) == 0
 
 
+def test_find(folder: Path) -> None:
+    found = tfsmith.find("m.pb", "r.pb")
+    assert found
+    assert len(found) == 1
+    (match,) = found
+    assert (match.where, match.nodes, match.outputs) == ("the graph", ("b/y", "b/a"), ("b/y",))
+    assert match.bindings == {"b/y": "b/y", "b/a": "b/a", "w": "w:0", "x": "x:0"}
+    assert str(found) == "match 1 in the graph: b/y (2 nodes)\n"
+    assert [one["outputs"] for one in found.to_json()["matches"]] == [["b/y"]]
+    assert tfsmith.replace("m.pb", "r.pb").matches == found.matches
+    assert (folder / "m.pb").read_bytes() == GRAPH
+
+
+def test_what_is_not_found_has_a_nearest_miss(folder: Path) -> None:
+    other = [*NODES[:2], node_def("b/a", "Relu6", ["x"], T), *NODES[3:]]
+    (folder / "other.pb").write_bytes(graph_def(other))
+    found = tfsmith.find("other.pb", "r.pb")
+    assert not found
+    assert list(found) == []
+    assert found.nearest_miss is not None
+    assert "the op must be Relu, and it is Relu6" in found.nearest_miss.reason
+    assert "the op must be Relu, and it is Relu6" in str(found)
+
+
+def test_a_match_that_the_recipe_does_not_want_is_not_found(folder: Path) -> None:
+    """`require` is part of what is looked for: of a tensor without a known shape, no rank is known."""
+    recipe = """
+[recipe]
+name = "no-relu"
+description = "A Relu goes"
+[[variant]]
+name = "relu"
+inputs = ["x"]
+node = [{name = "relu", op = "Relu", inputs = ["x"]}]
+REQUIRE
+[variant.replace]
+"relu" = "x"
+"""
+    (folder / "any.toml").write_text(recipe.replace("REQUIRE", ""))
+    (folder / "plane.toml").write_text(recipe.replace("REQUIRE", 'require = ["rank(x) == 2"]'))
+    assert [match.nodes for match in tfsmith.find("m.pb", "any.toml")] == [("b/a",)]
+    assert not tfsmith.find("m.pb", "plane.toml")
+
+
+def test_alike_warnings_are_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [*NODES[:2]]
+    for number in range(30):
+        nodes.append(node_def(f"{number}/a", "Relu", ["x"], T))
+        nodes.append(node_def(f"{number}/y", "AddV2", [f"{number}/a", "w"], T))
+        nodes.append(node_def(f"{number}/other", "Neg", [f"{number}/a"], T))
+    nodes += [*NODES[2:]]
+    (folder / "many.pb").write_bytes(graph_def(nodes))
+    outputs = ",".join(["out", *(f"{number}/{name}" for number in range(30) for name in ("y", "other"))])
+    capsys.readouterr()
+    assert main(["replace", "many.pb", "-r", "r.pb", "-o", "o.pb", "--outputs", outputs]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "left alone" in line]
+    assert line == (
+        "warning: 30 matches were left alone, the first because node '0/a' is also used by 0/other (Neg), "
+        "the others likewise"
+    )
+
+
 # Where results go
 
 

@@ -116,7 +116,9 @@ def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
 def _value(option: Option, value: Any) -> Any:
     if option.kind in LISTED:
         return _listed(option, value)
-    if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames", "Words"):
+    if option.kind == "Words":
+        return tuple(name.strip() for word in value for name in word.split(",") if name.strip())
+    if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames"):
         return tuple(value)
     if option.kind == "Pairs":
         return dict(_pair(option, text) for text in value)

@@ -27,6 +27,7 @@ __all__ = [
     "Destination",
     "FileKind",
     "destination_of",
+    "find_main_file",
     "kind_of",
 ]
 
@@ -38,6 +39,11 @@ MAIN_FILES = ("saved_model.pb", "saved_model.cpb", "saved_model.pbtxt")
 """The files that make a folder a SavedModel, in TensorFlow's own order of preference."""
 STATE_FILE = "checkpoint"
 """The list of a folder's checkpoints. Saving replaces none: it belongs to whoever trains there."""
+
+
+def find_main_file(folder: Path) -> Path | None:
+    """The file that makes a folder a SavedModel, if it is one; TensorFlow's own order of preference."""
+    return next((folder / name for name in MAIN_FILES if (folder / name).is_file()), None)
 
 
 @record

@@ -11,12 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tfsmith.errors import OutputError, UsageError, WrongFileError
-from tfsmith.formats.checkpoint.find import write_checkpoint_state
-from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
 from tfsmith.formats.graph.graphdef import check_size, plan_graph
-from tfsmith.formats.graph.metagraph import plan_meta_graph, read_saver
-from tfsmith.formats.kinds import Destination
-from tfsmith.formats.savedmodel.folder import find_main_file, plan_saved_model, write_saved_model
+from tfsmith.formats.kinds import Destination, find_main_file
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
@@ -26,8 +22,6 @@ from tfsmith.records import record, replace
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, from_bytes, open_file, real_path
 from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.text_file import read_text, write_text_file
-from tfsmith.wire.text_writer import write_text
 
 __all__ = [
     "Written",
@@ -113,12 +107,16 @@ def _write(model: Model, destination: Destination, shards: int, *, link: bool) -
     if destination.alone:
         write_main_file(model, path)
     elif destination.kind == "saved_model":
+        from tfsmith.formats.savedmodel.folder import write_saved_model  # each kind of file loads what it needs
+
         write_saved_model(model, path, text=text, shards=shards, link=link)
     elif destination.kind == "meta":
         _write_meta(model, destination, shards, link=link)
     elif destination.kind == "checkpoint":
         _write_checkpoint(model, path, shards, link=link)
     else:
+        from tfsmith.wire.text_file import write_text_file
+
         write_text_file(path, "GraphDef", _graph_plan(model))
 
 
@@ -225,9 +223,13 @@ class _Check(threading.Thread):
 
 def _write_meta(model: Model, destination: Destination, shards: int, *, link: bool) -> None:
     """The graph as a `.meta`, and the variables beside it under the same prefix."""
+    from tfsmith.formats.graph.metagraph import plan_meta_graph
+
     plan = plan_meta_graph(model.meta)
     path, prefix = destination.path, destination.prefix
     if destination.text:
+        from tfsmith.wire.text_file import write_text_file
+
         write_text_file(path, "MetaGraphDef", plan)
     else:
         check_size(plan, path)
@@ -245,6 +247,9 @@ def _write_checkpoint(model: Model, prefix: Path, shards: int, *, link: bool) ->
     """A checkpoint, and the list of the folder's checkpoints, which names it as the only one."""
     if not model.variables:
         raise OutputError("the model has no variables to save", path=prefix, remedy="choose the format pb or meta")
+    from tfsmith.formats.checkpoint.find import write_checkpoint_state
+    from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
+
     if model.checkpoint is not None and model.checkpoint.version == 2:
         copy_checkpoint(model.checkpoint, prefix, link=link)
     else:
@@ -254,6 +259,8 @@ def _write_checkpoint(model: Model, prefix: Path, shards: int, *, link: bool) ->
 
 def graph_to_text(graph: Graph) -> str:
     """A GraphDef as TensorFlow prints it."""
+    from tfsmith.wire.text_writer import write_text
+
     plan = plan_graph(graph)
     sink = _TextSink()
     write_text("GraphDef", plan if isinstance(plan, Span) else from_bytes(plan.tobytes()), sink)
@@ -309,6 +316,8 @@ def write_main_file(model: Model, path: Path) -> None:
     """
     message, plan = _plan(model)
     if path.suffix == ".pbtxt":
+        from tfsmith.wire.text_file import write_text_file
+
         write_text_file(path, message, plan)
         return
     check_size(plan, path)
@@ -317,8 +326,12 @@ def write_main_file(model: Model, path: Path) -> None:
 
 def _plan(model: Model) -> tuple[str, Span | WritePlan]:
     if model.kind == "saved_model":
+        from tfsmith.formats.savedmodel.folder import plan_saved_model
+
         return "SavedModel", plan_saved_model(model)
     if model.kind == "metagraph":
+        from tfsmith.formats.graph.metagraph import plan_meta_graph
+
         return "MetaGraphDef", plan_meta_graph(model.meta)
     return "GraphDef", plan_graph(model.graph)
 
@@ -332,6 +345,9 @@ def read_saver_file(path: Path) -> Saver:
     Raises:
         WrongFileError: The file is no SaverDef.
     """
+    from tfsmith.formats.graph.metagraph import read_saver
+    from tfsmith.wire.text_file import read_text
+
     span = open_file(path)
     is_text = span.tobytes().lstrip().startswith(_TEXT) if len(span) < 1 << 20 else False
     saver = read_saver(read_text(span, "SaverDef") if is_text else span)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from tfsmith.patterns.draft import RepeatedBlock
     from tfsmith.verbs.replace import Replaced
-    from tfsmith.verbs.shared import FilePath, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out
+    from tfsmith.verbs.shared import FilePath, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
 
 __all__ = [
     "DraftedRecipe",
@@ -347,8 +347,8 @@ def draft_recipe(
     model: ModelOrPath,
     *,
     scope: str | None = None,
-    seeds: Names = (),
-    barriers: Names = (),
+    seeds: Words = (),
+    barriers: Words = (),
     op: str = "Fused",
     name: str | None = None,
     out: Out | None = None,
@@ -430,7 +430,7 @@ class RecipeDrawing(Result):
 
 def draw_recipe(
     recipe: RecipeOrPath,
-    out: FilePath,
+    out: Out,
     *,
     model: ModelOrPath | None = None,
     variant: str | None = None,
@@ -458,7 +458,7 @@ def draw_recipe(
     from tfsmith.view.recipe_drawing import draw_recipe as svg
     from tfsmith.view.recipe_drawing import recipe_page
 
-    target = _path(out)
+    target = _path(out or "")
     if target.suffix not in (".svg", ".html"):
         raise OutputError("a drawing is an .svg or an .html", path=target, remedy="choose one of these endings")
     found = read_recipe(recipe, options)

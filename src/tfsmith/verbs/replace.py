@@ -32,7 +32,8 @@ __all__ = ["FLAGS", "Matches", "Replaced", "find", "replace"]
 FLAGS = MappingProxyType({"recipe": ("-r", "--recipe"), "out": ("--output",)})
 _SHOWN = 100
 """So many matches or nodes are listed."""
-_QUOTED = re.compile(r"'[^']*'")
+_NAMES = re.compile(r"'[^']*'|\S+(?= \(\w+\))|\d+")
+"""What differs in reasons that are alike: names in quotes, users with their ops, numbers."""
 
 
 @record(eq=False)
@@ -249,7 +250,7 @@ def _left_alone(skipped: Sequence[Skipped]) -> Iterator[str]:
     """A line for each kind of reason, however many matches it is about."""
     groups: dict[str, list[Skipped]] = {}
     for one in skipped:
-        groups.setdefault(_QUOTED.sub("", one.reason), []).append(one)
+        groups.setdefault(_NAMES.sub("", one.reason), []).append(one)
     for alike in groups.values():
         first = alike[0].reason
         if len(alike) == 1:

@@ -15,7 +15,6 @@ from tfsmith.errors import (
     UnreadableFileError,
     WrongFileError,
 )
-from tfsmith.formats.checkpoint.bundle import open_bundle
 from tfsmith.formats.kinds import STATE_FILE
 from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.ir.model import Checkpoint
@@ -24,7 +23,6 @@ from tfsmith.limits import MAX_STATE_FILE
 from tfsmith.records import record
 from tfsmith.storage.span import open_file
 from tfsmith.wire.messages import new, parse
-from tfsmith.wire.text_file import read_text
 
 __all__ = [
     "CheckpointState",
@@ -97,6 +95,8 @@ def read_checkpoint_state(path: Path) -> CheckpointState:
         UnreadableFileError: There is none.
         CorruptFileError: It is no such file, or names no checkpoint.
     """
+    from tfsmith.wire.text_file import read_text
+
     file = path / STATE_FILE if path.is_dir() else path
     span = open_file(file)
     if len(span) > MAX_STATE_FILE:
@@ -189,6 +189,8 @@ def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
     """
     index = index_of(prefix)
     if index.is_file():
+        from tfsmith.formats.checkpoint.bundle import open_bundle  # graphs alone need none of it
+
         refuse_foreign(sniff(open_file(index)), str(index))
         tensors = open_bundle(prefix)
         data = [path for path in tensors.shards if path.is_file()]

@@ -8,7 +8,6 @@ from typing import NoReturn
 
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, UnreadableFileError
 from tfsmith.formats.checkpoint.find import open_checkpoint
-from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
 from tfsmith.formats.graph.graphdef import check_size
 from tfsmith.formats.graph.metagraph import plan_meta_graph, read_meta_graph
 from tfsmith.formats.kinds import MAIN_FILES
@@ -23,10 +22,8 @@ from tfsmith.wire.scan import BYTES, VARINT, fields
 from tfsmith.wire.text_file import read_text, write_text_file
 
 __all__ = [
-    "MAIN_FILES",
     "META_GRAPHS",
     "SCHEMA_VERSION",
-    "find_main_file",
     "open_saved_model",
     "read_saved_model",
     "plan_saved_model",
@@ -35,11 +32,6 @@ __all__ = [
 
 SCHEMA_VERSION, META_GRAPHS = 1, 2
 _MAX_SIDE_FILES = 100_000
-
-
-def find_main_file(folder: Path) -> Path | None:
-    """The file that makes a folder a SavedModel, if it is one; TensorFlow's own order of preference."""
-    return next((folder / name for name in MAIN_FILES if (folder / name).is_file()), None)
 
 
 def open_saved_model(folder: Path, main: Path) -> Model:
@@ -164,6 +156,8 @@ def write_saved_model(model: Model, folder: Path, *, text: bool = False, shards:
 def _write_variables(model: Model, folder: Path, shards: int, *, link: bool) -> None:
     if not model.variables:
         return
+    from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint  # reading needs none of it
+
     with explained(folder):
         folder.mkdir()
     if model.checkpoint is not None and model.checkpoint.version == 2:
