@@ -30,7 +30,7 @@ __all__ = [
     "EngineError",
 ]
 
-_OPTION = re.compile(r"\{([a-z]\w*)(?:=([^{}]*))?\}")
+_OPTION = re.compile(r"\{([a-z]\w+)(?:=([^{}]*))?\}")
 
 
 def _in_python(name: str, value: str | None) -> str:

@@ -15,7 +15,7 @@ from tfsmith.ir.metagraph import Collection, MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import UNKNOWN, Shape
-from tfsmith.passes.interface import guess_inputs, guess_outputs, output_shape, output_type
+from tfsmith.passes.interface import Candidate, guess_inputs, guess_outputs, output_shape, output_type
 
 FLOAT = {"dtype": dtype(1), "T": dtype(1)}
 
@@ -24,7 +24,7 @@ def _graph(*rows: tuple[str, str, Iterable[str]]) -> Graph:
     return Graph(tuple(Node(name, op, tuple(inputs), FLOAT) for name, op, inputs in rows))
 
 
-def _tensors(found: Iterable[tfsmith.api.Candidate]) -> list[str]:
+def _tensors(found: Iterable[Candidate]) -> list[str]:
     return [candidate.tensor for candidate in found]
 
 

@@ -81,7 +81,8 @@ def test_an_open_end_is_named_with_the_path_to_it() -> None:
         extract(DIAMOND, ["z"], [], ["Const"])
     assert str(caught.value) == (
         "the graph: node 'x' has no inputs and is no barrier, so the pattern is open there (from the seed: "
-        "z <- y <- split <- c <- a <- x); name it as a barrier (-b), or all nodes of its op (-B Placeholder)"
+        "z <- y <- split <- c <- a <- x); name it as a barrier (barriers=), "
+        "or all nodes of its op (barrier_ops=Placeholder)"
     )
 
 
@@ -91,7 +92,7 @@ def test_other_open_ends_and_long_paths() -> None:
     with pytest.raises(UsageError) as caught:
         extract(found, ["n19"])
     assert "n19 <- n18 <- n17 <- n16 <- ... <- n2 <- n1 <- n0 <- q)" in str(caught.value)
-    assert str(caught.value).endswith("(-B VariableV2); also open: p (Placeholder)")
+    assert str(caught.value).endswith("(barrier_ops=VariableV2); also open: p (Placeholder)")
 
 
 def test_control_inputs_are_not_followed() -> None:

@@ -71,7 +71,7 @@ def test_releases_of_tensorflow() -> None:
 
 @pytest.mark.parametrize("name", ["migrafx", "tensorflow", "tensorflow-9.9", "", "tensorflow-2", "../migraphx"])
 def test_no_such_target(name: str) -> None:
-    with pytest.raises(UsageError, match="--list shows all"):
+    with pytest.raises(UsageError, match="tfsmith check --list` shows all"):
         find_target(name)
 
 
@@ -291,10 +291,12 @@ def test_command_list(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-@pytest.mark.parametrize("arguments", [[], ["g.pb"], ["--for", "migraphx"]])
-def test_command_wants_both(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "lacking"), [([], "MODEL, --for"), (["g.pb"], "--for"), (["--for", "migraphx"], "MODEL")]
+)
+def test_command_wants_both(arguments: list[str], lacking: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", *arguments]) == 2
-    assert "a model and a target are wanted" in capsys.readouterr().err
+    assert f"the following arguments are required: {lacking}; " in capsys.readouterr().err
 
 
 def test_a_recipe_is_the_remedy_where_it_removes_the_obstacle() -> None:

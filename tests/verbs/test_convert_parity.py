@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -120,7 +120,7 @@ def assert_answers(found: list[Any], made: Made, tolerance: float = 0.0) -> None
 
 def test_saved_model_to_meta_and_back(made: Made, tmp_path: Path) -> None:
     converted = tfsmith.convert(made.saved_model, tmp_path / "model.ckpt.meta")
-    assert converted.path == tmp_path / "model.ckpt.meta"
+    assert converted.out == tmp_path / "model.ckpt.meta"
     answers, _ = run_meta(tmp_path / "model.ckpt", made)
     assert_answers(answers, made)
     assert_same_tensors(tmp_path / "model.ckpt", made.saved_model / "variables" / "variables")
@@ -442,7 +442,7 @@ def test_tf2_renamed(tf2: tuple[Any, Path], tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_tf2_small(tf2: tuple[Any, Path], tmp_path: Path, dtype: str) -> None:
+def test_tf2_small(tf2: tuple[Any, Path], tmp_path: Path, dtype: Literal["float16", "bfloat16"]) -> None:
     import tensorflow as tf
 
     module, path = tf2

@@ -151,7 +151,7 @@ def test_as_saved_model(made: Made, tmp_path: Path) -> None:
     """Signatures, tables and vocabularies survive: TensorFlow loads it and it answers."""
     import tensorflow as tf
 
-    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), keep_init=True).model
+    frozen = tfsmith.freeze(tfsmith.load(made.saved_model), as_="saved_model").model
     tfsmith.save(frozen, tmp_path / "frozen", format="saved_model")
     assert not (tmp_path / "frozen" / "variables").exists()
     v1 = tf.compat.v1

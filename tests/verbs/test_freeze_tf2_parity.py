@@ -224,7 +224,7 @@ def test_tables_survive_in_a_saved_model(module: tuple[Any, Path], tmp_path: Pat
     import tensorflow as tf
 
     made, path = module
-    frozen = tfsmith.freeze(tfsmith.load(path), signature="lookup", keep_init=True).model
+    frozen = tfsmith.freeze(tfsmith.load(path), signature="lookup", as_="saved_model").model
     tfsmith.save(frozen, tmp_path / "frozen", format="saved_model")
     assert (tmp_path / "frozen" / "assets" / "words.txt").read_text() == "alpha\nbeta\n"
     words = np.array([b"beta", b"alpha", b"else"], object)

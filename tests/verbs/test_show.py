@@ -276,7 +276,7 @@ SHOW_HELP = "`tfsmith show --help` lists what it takes"
         (["{}/ckpt-7", "--nodes"], f"{{}}/ckpt-7: {NO_GRAPH}"),
         (["{}/ckpt-7", "--text"], f"{{}}/ckpt-7: {NO_GRAPH}"),
         ([], f"the following arguments are required: MODEL; {SHOW_HELP}"),
-        (["{}", "--frozen"], "unrecognized arguments: --frozen; `tfsmith --help` lists what it takes"),
+        (["{}", "--frozen"], "there is no option --frozen; `tfsmith show --help` lists what it takes"),
         (["{}", "--step", "x"], f"argument --step: invalid int value: 'x'; {SHOW_HELP}"),
     ],
 )
@@ -291,7 +291,9 @@ def test_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert capsys.readouterr().err.startswith("error: the following arguments are required: VERB; ")
     assert main(["dance"]) == 2
-    assert capsys.readouterr().err.startswith("error: argument VERB: invalid choice: 'dance'")
+    assert capsys.readouterr().err.startswith("error: there is no verb 'dance'; `tfsmith --help`")
+    assert main(["frezee"]) == 2
+    assert "did you mean freeze?" in capsys.readouterr().err
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"tfsmith {tfsmith.__version__}\n"
     assert main(["show", "--help"]) == 0
@@ -318,8 +320,6 @@ def test_damaged_checksum_is_found(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_memory_and_depth_have_their_own_words(
     models: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfsmith import api
-
     for error, message in (
         (RecursionError(), "the model is nested too deeply; do not trust the file"),
         (MemoryError(), "the model takes more memory than there is; do not trust the file"),
@@ -329,10 +329,12 @@ def test_memory_and_depth_have_their_own_words(
         def fail(*arguments: object, error: Exception = error, **options: object) -> None:
             raise error
 
-        monkeypatch.setattr(api, "show_facts", fail)
+        monkeypatch.setattr("tfsmith.verbs.show.show_facts", fail)
         assert main(["show", str(models / "frozen.pb")]) == 2
         assert capsys.readouterr().err == f"error: {message}\n"
-    monkeypatch.setattr(api, "show_facts", lambda *arguments, **options: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(
+        "tfsmith.verbs.show.show_facts", lambda *arguments, **options: (_ for _ in ()).throw(KeyboardInterrupt)
+    )
     assert main(["show", str(models / "frozen.pb")]) == 130
 
 

@@ -8,12 +8,12 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from tfsmith.errors import OutputError, TfsmithError, UsageError, worded
-from tfsmith.ir.names import nearest
 from tfsmith.ir.shape import Shape
 from tfsmith.verbs.declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
@@ -71,11 +71,28 @@ class LineParser(argparse.ArgumentParser):
 
 def similar(word: str, words: Sequence[str]) -> str:
     """The word that may be meant, as a question; empty if none is near."""
-    near = nearest(word, words, 1) if word else []
+    from difflib import get_close_matches
+
+    near = get_close_matches(word, words, 1, 0.65)
     return f" (did you mean {near[0]}?)" if near else ""
 
 
-def run(work: Callable[[], int], *, debug: bool = False) -> int:
+def spelled(name: str, value: str | None, flags: Mapping[str, str] = MappingProxyType({})) -> str:
+    """An option that an error names, as a command takes it: `--force`, `--checkpoint`, `--min-elements 0`.
+
+    Args:
+        name: Its name in Python.
+        value: The value that is spoken of, if there is one.
+        flags: The flags of the verb that runs, by these names.
+    """
+    flag = flags.get(name) or (SPELLINGS[name][-1] if name in SPELLINGS else f"--{name.replace('_', '-')}")
+    if value == "False":
+        return flag if flag.startswith("--no-") else f"--no-{flag[2:]}"
+    plain = None if value is None else value.strip("'\"")
+    return flag if plain in (None, "", "True") else f"{flag} {plain}"
+
+
+def run(work: Callable[[], int], *, debug: bool = False, spell: Callable[[str, str | None], str] = spelled) -> int:
     """Runs a verb; a `TfsmithError` becomes one `error:` line on stderr and exit code 2."""
     try:
         with rare_collections(), _orderly_end():
@@ -90,7 +107,7 @@ def run(work: Callable[[], int], *, debug: bool = False) -> int:
         complain(f"error: stopped by {'another program' if is_ended else 'the keyboard'}; nothing was written")
         return 143 if is_ended else 130
     except TfsmithError as error:
-        return _fail(error.worded(spelled), debug=debug)
+        return _fail(error.worded(spell), debug=debug)
     except OSError as error:
         if not error.filename:  # not about a file that was named, so about what we print
             return _fail(f"stdout: {error.strerror or error}; print to another place", debug=debug)
@@ -162,19 +179,10 @@ def complain(text: str) -> None:
         sys.stderr.write(f"{printable(text)}\n")
 
 
-def warn(notes: Iterable[object]) -> None:
+def warn(notes: Iterable[object], spell: Callable[[str, str | None], str] = spelled) -> None:
     """Writes one line to stderr for each thing that the user should know."""
     for note in notes:
-        complain(f"warning: {worded(str(note), spelled)}")
-
-
-def spelled(name: str, value: str | None) -> str:
-    """An option that an error names, as the command takes it: `--force`, `--checkpoint`, `--min-elements 0`."""
-    flag = SPELLINGS[name][-1] if name in SPELLINGS else f"--{name.replace('_', '-')}"
-    if value == "False":
-        return f"--no-{flag[2:]}"
-    plain = None if value is None else value.strip("'\"")
-    return flag if plain in (None, "", "True") else f"{flag} {plain}"
+        complain(f"warning: {worded(str(note), spell)}")
 
 
 @contextmanager

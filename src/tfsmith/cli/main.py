@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from tfsmith._version import __version__
@@ -21,10 +20,9 @@ from tfsmith.cli.common import (
     rare_collections,
     run,
     similar,
-    spelled,
     warn,
 )
-from tfsmith.cli.parser import arguments_of, make_parser
+from tfsmith.cli.parser import Speller, arguments_of, make_parser, speller
 from tfsmith.cli.render import print_sections
 from tfsmith.errors import worded
 from tfsmith.verbs import VERBS
@@ -32,7 +30,7 @@ from tfsmith.verbs.declare import Verb, read_verb
 from tfsmith.verbs.shared import ModelResult, Result
 from tfsmith.view.text import json_value
 
-__all__ = ["main", "parser_of", "show_result"]
+__all__ = ["main", "parser_of"]
 
 
 @rare_collections()
@@ -53,21 +51,16 @@ def _main(words: list[str]) -> int:
     home, _ = VERBS[name]
     if not home:
         actions = {key: row for key, row in VERBS.items() if key.startswith(f"{name} ")}
-        return _choose(rest, actions, f"tfsmith {name}", VERBS[name][1]) if actions else _old(name, rest)
+        return _choose(rest, actions, f"tfsmith {name}", VERBS[name][1])
     verb = read_verb(name, home)
     parsed = make_parser(verb).parse_args(rest)
-    return run(lambda: _work(verb, parsed), debug=parsed.debug)
+    spell = speller(verb)
+    return run(lambda: _work(verb, parsed, spell), debug=parsed.debug, spell=spell)
 
 
 def parser_of(name: str) -> LineParser:
     """The parser of a command, with all that it takes."""
-    home, line = VERBS[name]
-    if home:
-        return make_parser(read_verb(name, home))
-    parser = LineParser(prog=f"tfsmith {name}", description=f"{line[0].upper()}{line[1:]}.")
-    import_module(f"tfsmith.cli.{name}").add_arguments(parser)
-    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    return parser
+    return make_parser(read_verb(name, VERBS[name][0]))
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
@@ -101,40 +94,35 @@ def _choose(words: list[str], verbs: Mapping[str, tuple[str, str]], prog: str, w
     return BAD
 
 
-def _old(name: str, words: list[str]) -> int:
-    module = import_module(f"tfsmith.cli.{name}")
-    parsed = parser_of(name).parse_args(words)
-    return run(lambda: int(module.work(parsed)), debug=parsed.debug)
-
-
-def _work(verb: Verb, parsed: Namespace) -> int:
+def _work(verb: Verb, parsed: Namespace, spell: Speller) -> int:
     arguments = arguments_of(verb, parsed)
     if any(option.kind == "Progress" for option in verb.options):
         with progress() as step:
             result = verb.function(**arguments, progress=step)
     else:
         result = verb.function(**arguments)
-    return show_result(result, as_json=parsed.json, out=getattr(parsed, "out", None))
+    return _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
 
 
-def show_result(result: Result, *, as_json: bool = False, out: object = None) -> int:
+def _show(result: Result, spell: Speller, *, as_json: bool, out: object) -> int:
     """Prints what a verb gave: data to stdout, the rest to stderr; and gives the exit code.
 
     Args:
         result: What it gave.
+        spell: How the verb's options are spelled.
         as_json: Whether to print JSON.
         out: Where it was to be written.
     """
     for line in result.remarks:
-        complain(worded(line, spelled))
+        complain(worded(line, spell))
     verified = result.verified if isinstance(result, ModelResult) else None
     if verified is not None:
         for line in verified.brief():
-            complain(worded(line, spelled))
+            complain(worded(line, spell))
         if not verified.is_same:
             complain(f"error: the result does not answer as the original does; {out} was not written")
             return NO
-    warn(result.warnings)
+    warn(result.warnings, spell)
     if as_json:
         emit(_json(result.to_json()) + "\n", exact=True)
     elif result.text is not None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from tfsmith.cli.common import LineParser
+from tfsmith.cli.common import LineParser, spelled
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import SERVING_DEFAULT
 from tfsmith.verbs.declare import LISTED, REPEATED, Option, Verb
 
-__all__ = ["arguments_of", "make_parser"]
+__all__ = ["Speller", "arguments_of", "make_parser", "speller"]
 
+Speller = Callable[[str, "str | None"], str]
+"""How an option is given, by its name in Python and its value, if that is spoken of."""
 _TYPES = {"int": int, "float": float}
 
 
@@ -88,6 +90,12 @@ def _help(option: Option) -> str:
         default = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
         text = f"{text.removesuffix('.')} ({default} by default)."
     return text.replace("%", "%%")
+
+
+def speller(verb: Verb) -> Speller:
+    """How errors and notes spell the options of a verb."""
+    flags = {one.name: next((flag for flag in one.flags if flag.startswith("--")), one.metavar) for one in verb.options}
+    return lambda name, value: spelled(name, value, flags)
 
 
 def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:

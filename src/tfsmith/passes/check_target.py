@@ -31,7 +31,7 @@ class Target:
     """A program that imports graphs.
 
     Attributes:
-        name: As `--for` takes it.
+        name: As `check` takes it.
         title: What people call it.
         version: The version that the table speaks of.
         source: Where the table comes from.
@@ -68,7 +68,7 @@ class Target:
 
 
 def target_names() -> list[str]:
-    """What `--for` takes, sorted; TensorFlow's releases last."""
+    """The names of all targets, sorted; TensorFlow's releases last."""
     releases = [f"tensorflow-{release}" for release in _releases()]
     return ["migraphx", "onnx", "openvino", "tflite", "tflite-flex", *releases]
 
@@ -89,7 +89,8 @@ def find_target(name: str) -> Target:
         return _simple(wanted, "tflite", "flex")
     names = target_names()
     near = nearest(wanted, names) or ["migraphx", "openvino", "tflite", "onnx", names[-1]]
-    raise UsageError(f"there is no target {name!r}", remedy=f"near are {', '.join(near)}; --list shows all")
+    remedy = f"near are {', '.join(near)}; `tfsmith check --list` shows all"
+    raise UsageError(f"there is no target {name!r}", remedy=remedy)
 
 
 def _simple(name: str, table: str, more: str = "") -> Target:
@@ -325,7 +326,7 @@ def _likely(model: Model, notes: list[str]) -> set[str]:
         found = choose_outputs(model, (), None)
     except TfsmithError:
         return set()
-    notes.append(f"only what {', '.join(found)} needs was looked at; --outputs names others")
+    notes.append(f"only what {', '.join(found)} needs was looked at; name others as outputs to look at them")
     return {endpoint.node for endpoint in found.values()}
 
 

@@ -77,9 +77,9 @@ def configure(
         UsageError: Nothing is asked for, the op has no such attribute, or a value is of another kind.
     """
     if not ops and not nodes:
-        raise UsageError("no node is chosen", remedy="choose by op (--op Bert) or by name (--node 'bert/*')")
+        raise UsageError("no node is chosen", remedy="choose by op ({ops}) or by name ({nodes})")
     if not settings:
-        raise UsageError("there is nothing to set", remedy="say --set ATTRIBUTE=VALUE")
+        raise UsageError("there is nothing to set", remedy="give attributes and values ({settings})")
     if not model.has_graph:
         raise model.no_graph()
     chooser = _Chooser(frozenset(ops), tuple(compile_regex(translate(glob)) for glob in nodes))

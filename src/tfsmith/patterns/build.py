@@ -198,7 +198,7 @@ def target_name(template: str, name: str, seed: str, nodes: tuple[str, ...]) -> 
     found = _PLACE.sub(lambda place: words[place[1]], template).strip("/")
     if _NAME.match(found) is None:
         what = f"{found!r} is no name for a node"
-        raise UsageError(what, remedy="use letters, digits, and . _ / - ; {scope}, {seed} and {name} are filled in")
+        raise UsageError(what, remedy="use letters, digits, and . _ / - ; scope, seed and name in braces are filled in")
     return found
 
 

@@ -426,7 +426,7 @@ def draft(model: Model, options: DraftOptions | None = None) -> RepeatedBlock:
         for block in _blocks(name, body, live, options, captured_variables(model.meta, body))
     ]
     if not blocks:
-        remedy = "give --seeds and --barriers, or a --scope; `tfsmith extract` cuts out a block that stands alone"
+        remedy = "give {seeds} and {barriers}, or a {scope}; `tfsmith extract` cuts out a block that stands alone"
         raise NotFoundInModelError("no block of this model repeats", path=model.path, remedy=remedy)
     most = max(block.covered for block in blocks)
     # Two layers may count as one block, too; the smallest block that covers about as much is meant.

@@ -57,7 +57,7 @@ def extract(
     for name in names:
         if walk.is_barrier(body[name]):
             what = f"seed {name!r} is a barrier by its op {body[name].op}"
-            raise UsageError(what, remedy="leave the op out of the barriers (-B), and name the nodes instead (-b)")
+            raise UsageError(what, remedy="leave the op out of {barrier_ops}, and name nodes in {barriers}")
     walk.run()
     if walk.open_ends:
         raise _open(body, walk)
@@ -67,7 +67,7 @@ def extract(
 def _checked(body: Body, seeds: Sequence[str], barriers: Sequence[str]) -> list[str]:
     """The seeds in the order of the graph."""
     if not seeds:
-        raise UsageError("there is no seed to begin at", remedy="name the nodes whose outputs the rest needs (-s)")
+        raise UsageError("there is no seed to begin at", remedy="name the nodes whose outputs the rest needs ({seeds})")
     for kind, names in (("seed", seeds), ("barrier", barriers)):
         seen: set[str] = set()
         for name in names:
@@ -171,7 +171,7 @@ def _open(body: Body, walk: _Walk) -> UsageError:
         path = [*path[: _SHOWN // 2], "...", *path[-_SHOWN // 2 :]]
     what = f"node {end.name!r} has no inputs and is no barrier, so the pattern is open there (from the seed: "
     what += f"{' <- '.join(path)})"
-    remedy = f"name it as a barrier (-b), or all nodes of its op (-B {end.op})"
+    remedy = f"name it as a barrier ({{barriers}}), or all nodes of its op ({{barrier_ops={end.op}}})"
     if others:
         shown = ", ".join(f"{node.name} ({node.op})" for node in others[:_SHOWN])
         remedy += f"; also open: {shown}{f' and {len(others) - _SHOWN} more' if len(others) > _SHOWN else ''}"

@@ -523,7 +523,7 @@ class _Work:
         doomed = sorted(name for edit in self._edits.values() for name in edit.doomed)
         if doomed:
             what = "nodes that used inner values of a match but lead to no output are gone"
-            yield Note(what, tuple(doomed), "if one of them is wanted, name it as an output (--outputs)")
+            yield Note(what, tuple(doomed), "if one of them is wanted, name it as an output ({outputs})")
         names = [name for edit in self._edits.values() for name in edit.kept_names]
         if names:
             yield Note("an Identity keeps a name that is used from outside", tuple(names), "nothing is to be done")

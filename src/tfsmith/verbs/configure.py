@@ -16,14 +16,15 @@ from tfsmith.passes.configure import configure as configure_nodes
 from tfsmith.records import record, replace
 from tfsmith.storage.sink import explained
 from tfsmith.storage.span import real_path
-from tfsmith.verbs.shared import ModelResult, open_model
+from tfsmith.verbs.replace import EditedModel
+from tfsmith.verbs.shared import open_model
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.verbs.prove import Verified
-    from tfsmith.verbs.shared import Globs, Kind, LoadsAndWrites, Many, ModelOrPath, Out, Pairs
+    from tfsmith.verbs.shared import Globs, LoadsAndWrites, Many, ModelOrPath, Out, Pairs
 
 __all__ = ["FLAGS", "Configured", "configure", "save_in_place"]
 
@@ -33,7 +34,7 @@ _SHOWN = 100
 
 
 @record(eq=False)
-class Configured(ConfiguredNodes, ModelResult):
+class Configured(ConfiguredNodes, EditedModel):
     """What came of it.
 
     Attributes:
@@ -99,14 +100,6 @@ class Configured(ConfiguredNodes, ModelResult):
         if any(side.name == "fingerprint.pb" for side in self.source.side_files):
             notes += ("fingerprint.pb is of the model as it was; nothing needs it, and you may remove it",)
         return replace(self, out=written, notes=notes)
-
-    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Configured:
-        if as_ is not None:
-            return ModelResult._write(self, path, as_=as_, force=force)
-        from tfsmith.verbs.replace import save_replaced
-
-        notes = save_replaced(self.source, self.model, path, link=self.link, force=force)
-        return replace(self, notes=(*self.notes, *notes))
 
 
 def configure(

@@ -101,12 +101,15 @@ class Converted(ReworkedModel, ModelResult):
     def _signatures(self) -> dict[str, Any]:
         return {key: found for key, found in self.model.signatures.items() if key != INIT_SIGNATURE}
 
+    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
+        target = _target(self.source, path, as_, as_set=self.as_set)
+        _refuse_own_files(records.replace(self.source, kind=target.kind), target.path)
+        if not force:
+            target.refuse_existing()
+
     def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Converted:
         source = self.source
         target = _target(source, path, as_, as_set=self.as_set)
-        _refuse_own_files(records.replace(source, kind=target.kind), target.path)
-        if not force:
-            target.refuse_existing()
         done: ReworkedModel = self
         if target.kind == "checkpoint" and self.model.has_graph:
             done = _reworked(source, self.options, target.kind)

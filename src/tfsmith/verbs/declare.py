@@ -27,8 +27,8 @@ Annotations are read as the words that they are written with; none is evaluated,
 
 An option with many values is named in the plural in Python and in the singular in the command (`input_shapes`,
 `--input-shape`). `SPELLINGS` has what is called otherwise. A module's own `FLAGS` adds flags to those of an option;
-an argument without a default that has some is no longer told by its place. Its `IN_COMMAND` has defaults of the command
-that differ from Python's.
+an argument without a default that has some there is no longer told by its place, and has only these. Its `IN_COMMAND`
+has defaults of the command that differ from Python's.
 """
 
 from __future__ import annotations
@@ -50,6 +50,9 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "excluded": ("--except",),
         "tags": ("--tag-set",),
         "meta_graph": ("-m", "--meta-graph"),
+        "seeds": ("-s", "--seeds", "--seed-nodes"),
+        "barriers": ("-b", "--barriers", "--barrier-nodes"),
+        "barrier_ops": ("-B", "--barrier-ops"),
         "feeds": ("-i", "--input"),
         "other_tags": ("--other-tag-set",),
         "op_libraries": ("--op-library",),
@@ -264,7 +267,7 @@ def _option(
     if kind not in WITHOUT_FLAG and not by_place:
         long = flag_of(name, kind)
         usual = SPELLINGS.get(name, (long,))
-        flags = tuple(dict.fromkeys((*more.get(name, ()), *usual) if is_needed else (*usual, *more.get(name, ()))))
+        flags = (*(SPELLINGS.get(name, ()) if is_needed else usual), *more.get(name, ()))
         if kind == "bool" and default is True:
             flags = (f"--no-{long[2:]}", *more.get(name, ()))
     metavar = METAVARS.get(name) or ("" if choices else _KIND_METAVARS.get(kind, ""))

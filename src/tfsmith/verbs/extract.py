@@ -27,16 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Extracted", "extract", "load_pattern", "refuse_sources", "save_pattern"]
 
-FLAGS = MappingProxyType(
-    {
-        "seeds": ("-s", "--seed-nodes"),
-        "barriers": ("-b", "--barrier-nodes"),
-        "barrier_ops": ("-B", "--barrier-ops"),
-        "function": ("-f",),
-        "log": ("-l",),
-        "out": ("--output",),
-    }
-)
+FLAGS = MappingProxyType({"seeds": (), "function": ("-f",), "log": ("-l",), "out": ("--output",)})
 
 
 @record

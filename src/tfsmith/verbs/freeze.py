@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
 from tfsmith.ir.model import Model
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.verbs.prove import Checks, Verified
-    from tfsmith.verbs.shared import Globs, Kind, ModelOrPath, Names, Out, Proves, Shapes
+    from tfsmith.verbs.shared import Globs, Kind, ModelOrPath, Names, Out, ProvesFolder, Shapes
 
 __all__ = ["FLAGS", "Frozen", "freeze"]
 
@@ -107,7 +107,8 @@ def freeze(
     fold_shapes: bool = False,
     inline: bool | None = None,
     initializers: Names = (),
-    **shared: Unpack[Proves],
+    as_: Literal["pb", "pbtxt", "saved_model"] | None = None,
+    **shared: Unpack[ProvesFolder],
 ) -> Frozen:
     """Turns variables into constants: one self-contained graph.
 
@@ -128,6 +129,7 @@ def freeze(
         fold_shapes: Make constants of what follows from fixed shapes of inputs.
         inline: Inline functions; by default for models that TensorFlow 2 saved.
         initializers: Nodes that initialize variables; their constants count where the checkpoint has no value.
+        as_: What to write, if the ending of the output does not say it. A SavedModel keeps what fills its tables.
 
     Returns:
         The frozen model, which variables were frozen, what the outputs are called now, and what to beware of.
@@ -150,10 +152,10 @@ def freeze(
         {name: Shape.of(dims) for name, dims in (input_shapes or {}).items()},
         inline=inline,
         initializers=tuple(initializers),
-        keep_init=shared.get("as_") == "saved_model",
+        keep_init=as_ == "saved_model",
         fold_shapes=fold_shapes,
     )
-    return _frozen(source, options).placed(out, shared)
+    return _frozen(source, options).placed(out, {**shared, "as_": as_})
 
 
 def _frozen(source: Model, options: FreezeOptions) -> Frozen:

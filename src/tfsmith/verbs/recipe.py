@@ -48,7 +48,7 @@ __all__ = [
 PatternOrPath: TypeAlias = "Pattern | FilePath"
 NodeOrPath: TypeAlias = "Node | FilePath"
 RecipeOrPath: TypeAlias = "Recipe | FilePath"
-FLAGS = MappingProxyType({"out": ("--output",), "seeds": ("-s",), "barriers": ("-b",)})
+FLAGS = MappingProxyType({"out": ("--output",)})
 _FOLDER = Path(__file__).parents[1] / "patterns/recipes"
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from tfsmith.verbs.recipe import RecipeOrPath
     from tfsmith.verbs.shared import FilePath, Kind, MatchingLoads, MatchingProves, ModelOrPath, Names, Out
 
-__all__ = ["FLAGS", "Matches", "Replaced", "find", "replace", "save_replaced"]
+__all__ = ["FLAGS", "EditedModel", "Matches", "Replaced", "find", "replace", "save_replaced"]
 
-FLAGS = MappingProxyType({"recipe": ("-r",), "out": ("--output",)})
+FLAGS = MappingProxyType({"recipe": ("-r", "--recipe"), "out": ("--output",)})
 _SHOWN = 100
 """So many matches or nodes are listed."""
 _QUOTED = re.compile(r"'[^']*'")
@@ -94,8 +94,36 @@ def find(
     return Matches(tuple(matches), _searched=searched)
 
 
+_Edited = TypeVar("_Edited", bound="EditedModel")
+
+
+class EditedModel(ModelResult):
+    """A result that is the model with another graph, and can be written beside its own files.
+
+    Attributes:
+        link: Whether weight files are hard-linked.
+    """
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def link(self) -> bool:
+            """Whether weight files are hard-linked."""
+
+    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
+        """Nothing: a SavedModel's graph may be written into the model's own folder; writing it checks the rest."""
+
+    def _write(self: _Edited, path: Path, *, as_: Kind | None, force: bool) -> _Edited:
+        if as_ is not None:
+            return ModelResult._write(self, path, as_=as_, force=force)
+        notes = save_replaced(self.source, self.model, path, link=self.link, force=force)
+        return changed(self, notes=(*self.notes, *notes))
+
+
 @record(eq=False)
-class Replaced(Replacement, ModelResult):
+class Replaced(Replacement, EditedModel):
     """What came of a replacement.
 
     Attributes:
@@ -187,12 +215,6 @@ class Replaced(Replacement, ModelResult):
                     added.append(node)
             removed += sum(name not in new.by_name for name in old.by_name)
         return added, removed
-
-    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Replaced:
-        if as_ is not None:
-            return ModelResult._write(self, path, as_=as_, force=force)
-        notes = save_replaced(self.source, self.model, path, link=self.link, force=force)
-        return changed(self, notes=(*self.notes, *notes))
 
     def _prove(self, written: Model, checks: Checks) -> Verified:
         # a SavedModel's graph alone has no weights beside it yet, so it is run as it is in memory

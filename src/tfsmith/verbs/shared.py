@@ -278,10 +278,8 @@ class ModelResult(Result):
         """
         if out is None:
             return self
-        from tfsmith.verbs.files import refuse_taken
-
         as_, force = shared.get("as_"), bool(shared.get("force"))
-        refuse_taken(self.model, out, force=force)
+        self._refuse_taken(Path(out), as_=as_, force=force)
         if not shared.get("verify"):
             written = self._write(Path(out), as_=as_, force=force)
             return records.replace(written, out=written.out or Path(out))
@@ -289,6 +287,12 @@ class ModelResult(Result):
 
         checks = Checks(shared.get("verify_engine", "auto"), tuple(shared.get("op_libraries", ())))
         return place_proven(self, Path(out), checks, as_=as_, force=force)
+
+    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
+        """Refuses an output that replaces an input, or what is there if that is not asked for."""
+        from tfsmith.verbs.files import refuse_taken
+
+        refuse_taken(self.model, path, force=force)
 
     def _write(self: _Made, path: Path, *, as_: Kind | None, force: bool) -> _Made:
         """Writes the model there, and gives the result as it is then."""

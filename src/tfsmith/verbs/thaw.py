@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
 from tfsmith.errors import OutputError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.verbs.prove import Checks, Verified
-    from tfsmith.verbs.shared import Entries, Globs, Kind, ModelOrPath, Out, Proves, SignatureName, Signatures
+    from tfsmith.verbs.shared import Entries, Globs, Kind, ModelOrPath, Out, ProvesFolder, SignatureName, Signatures
 
 __all__ = ["FLAGS", "Thawed", "thaw"]
 
@@ -86,12 +86,12 @@ def thaw(
     signatures: Signatures | None = None,
     method_name: str = PREDICT,
     shards: int = 1,
-    **shared: Unpack[Proves],
+    as_: Literal["saved_model", "meta"] | None = None,
+    **shared: Unpack[ProvesFolder],
 ) -> Thawed:
     """Turns the constants of a frozen graph back into variables, to train it further.
 
-    Reads no value: saving the result streams them. Freezing the result gives back an equal graph. A `.meta` with its
-    checkpoint needs no signature; in Python, `as_="meta"` says that it will be one.
+    Reads no value: saving the result streams them. Freezing the result gives back an equal graph.
 
     Args:
         model: A frozen graph (.pb, .pbtxt), or a SavedModel without variables.
@@ -106,6 +106,8 @@ def thaw(
             else the likely inputs and outputs if they are clear.
         method_name: The method of the signatures; predict by default.
         shards: Split the variables into so many data files.
+        as_: What to write: a SavedModel, or a .meta with its checkpoint, which needs no signature. By default as the
+            output's ending says.
 
     Returns:
         The model with variables, which of them an optimizer should change, and what to beware of.
@@ -118,7 +120,7 @@ def thaw(
         tfsmith thaw frozen.pb -o model.ckpt.meta
     """
     source = open_model(model, shared)
-    as_meta = shared.get("as_") == "meta" or (shared.get("as_") is None and Path(out or "").suffix == ".meta")
+    as_meta = as_ == "meta" or (as_ is None and Path(out or "").suffix == ".meta")
     options = ThawOptions(
         min_elements,
         tuple(only),
@@ -132,7 +134,7 @@ def thaw(
     thawed = records.replace(found, model=result, notes=(*found.notes, *foreign_assets(result, source)))
     if out is not None and as_meta:
         out = _meta_file(Path(out), force=bool(shared.get("force")))
-    return thawed.placed(out, shared)
+    return thawed.placed(out, {**shared, "as_": "meta" if as_meta else "saved_model"})
 
 
 def _meta_file(path: Path, *, force: bool) -> Path:

@@ -192,7 +192,7 @@ def weights(
         tfsmith weights bert_model.ckpt --map bert-to-huggingface --config bert_config.json -o model.safetensors
     """
     if compare is not None and out is not None:
-        raise UsageError("{compare} writes nothing", remedy="leave {out} out")
+        raise UsageError("{compare} writes nothing", remedy="leave one of them out")
     if scopes is not None and scopes < 1:
         raise UsageError(f"a scope of {scopes} words holds nothing", remedy="pass 1 or more")
     size = None if max_shard_size is None else _bytes(max_shard_size)

@@ -223,7 +223,7 @@ def _missing(weights: Weights, missing: Sequence[str], found: WeightMap, task: T
     whose = f"the map {found.name!r}" if task is None else f"the task {task.name} of the map {found.name!r}"
     what = f"{len(missing)} weights that {whose} needs are missing: {names}"
     others = ", ".join(one.name for one in found.tasks if task is None or one.name != task.name)
-    remedy = f"choose another task (--task {others}), or another map" if others else "choose another map"
+    remedy = f"choose another task ({{task={others}}}), or another map" if others else "choose another map"
     return NotFoundInModelError(what, path=weights.path, remedy=remedy)
 
 

@@ -1,4 +1,4 @@
-"""Maps from one set of names to another, as TOML files: what `--map` takes, and those that come with tfsmith."""
+"""Maps from one set of names to another, as TOML files; and those that come with tfsmith."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def select_weights(
     for glob in only:
         if not any(fnmatchcase(name, glob) for name in weights):
             near = nearest(glob, weights)
-            remedy = f"the nearest names are {', '.join(near)}" if near else "leave --match out to see all names"
+            remedy = f"the nearest names are {', '.join(near)}" if near else "leave {match} out to see all names"
             raise NotFoundInModelError(f"no weight is called {glob!r}", path=weights.path, remedy=remedy)
     dropped = set() if training else training_names(weights)
     kept = {
@@ -92,7 +92,7 @@ def _frozen(model: Model) -> dict[str, Tensor]:
     variables = [node.name for node in graph if node.op in _VARIABLE_OPS]
     if variables:
         what = f"the graph has {len(variables)} variables, such as {variables[0]!r}, but not their values"
-        raise NotFoundInModelError(what, path=model.path, remedy="pass their checkpoint (--checkpoint PREFIX)")
+        raise NotFoundInModelError(what, path=model.path, remedy="pass their checkpoint ({checkpoint})")
     signs = Signs(graph)
     tensors: dict[str, Tensor] = {}
     folded: dict[str, Tensor] = {}
@@ -110,5 +110,5 @@ def _frozen(model: Model) -> dict[str, Tensor]:
         raise NotFoundInModelError("the graph has no constants and no variables", path=model.path)
     largest = max(constants, key=lambda item: item[1].nbytes)
     about = f"the largest is {largest[0].name!r}, {largest[1].dtype} {largest[1].shape}"
-    remedy = f"its reads may have been folded away; take all constants (--constants), {about}"
+    remedy = f"its reads may have been folded away; take all constants ({{constants=True}}), {about}"
     raise NotFoundInModelError(what, path=model.path, remedy=remedy)
