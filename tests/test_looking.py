@@ -24,8 +24,8 @@ def hook(event, arguments):
     elif event in WATCHED:
         deeds.append([event, str(arguments[0])[:200] if arguments else ""])
 sys.dont_write_bytecode = True
-from tfsmith.cli import main, show
-import tfsmith.api, tfsmith.formats.cpb.chunked
+from tfsmith.cli import main
+import tfsmith.formats.cpb.chunked, tfsmith.verbs.show
 sys.addaudithook(hook)
 code = main.main(["show", *sys.argv[1:]])
 sys.stdout.flush()

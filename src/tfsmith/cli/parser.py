@@ -53,8 +53,9 @@ def _add(parser: Any, option: Option) -> None:
     text = _help(option)
     if not option.flags:
         if option.is_required:
-            many = {"nargs": "+"} if option.kind == "Many" else {}
-            parser.add_argument(option.name, metavar=option.metavar, help=text, **many)
+            more: dict[str, Any] = {"nargs": "+"} if option.kind == "Many" else {}
+            more |= {"choices": option.choices} if option.choices else {"metavar": option.metavar}
+            parser.add_argument(option.name, help=text, **more)
         return
     settings: dict[str, Any] = {"dest": option.name, "help": text, "default": None}
     if option.kind == "Signatures":

@@ -226,7 +226,7 @@ class Target:
         there = [self.path] if self.path.is_file() else []
         there += self.existing()
         if there:
-            raise OutputError("the output exists already", path=there[0], remedy="choose another, or pass --force")
+            raise OutputError("the output exists already", path=there[0], remedy="choose another, or pass {force=True}")
 
     def existing(self) -> list[Path]:
         """The files of a checkpoint that are there under the prefix."""

@@ -29,7 +29,9 @@ class AtomicFolder:
 
     def __enter__(self) -> Path:
         if os.path.lexists(self.path) and not self._may_take_place():
-            raise OutputError("the output exists already", path=self.path, remedy="choose another, or pass --force")
+            raise OutputError(
+                "the output exists already", path=self.path, remedy="choose another, or pass {force=True}"
+            )
         self._work = temporary_sibling(self.path)
         with explained(self.path):
             self._work.mkdir()

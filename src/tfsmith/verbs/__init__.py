@@ -48,6 +48,7 @@ VERBS = MappingProxyType(
             "makes a BERT faster: its encoder becomes one optimized op, proven and timed",
         ),
         "verify": ("verify.verify", "whether two models compute the same, and where they part"),
+        "completion": ("completion.completion", "prints what makes bash, zsh or fish complete commands"),
         "demo": ("demo.demo", "the whole story on a small BERT made on the spot"),
     }
 )

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, OutputError, TfsmithError, UnreadableFileError, UsageError
@@ -17,6 +17,9 @@ from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
 from tfsmith.storage.sink import explained
 from tfsmith.storage.span import real_path
+
+if TYPE_CHECKING:
+    from tfsmith.verbs.shared import ModelResult
 
 __all__ = [
     "load",
@@ -101,7 +104,7 @@ def _serialized(source: Any) -> tuple[bytes, str]:
 
 
 def save(
-    model: Model,
+    model: Model | ModelResult,
     path: str | os.PathLike[str],
     *,
     format: Format | None = None,
@@ -111,7 +114,7 @@ def save(
     """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
 
     Args:
-        model: The model.
+        model: The model, or what a verb gave that has one.
         path: A file, a SavedModel folder, or a checkpoint prefix, as the format wants it.
         format: "pb", "pbtxt", "meta", "saved_model" or "checkpoint"; by default what the model was opened as, and text
             if the path ends in `.pbtxt`. A name that ends as another format's do is refused then.
@@ -124,6 +127,9 @@ def save(
     """
     from tfsmith.formats.saver import save_model  # looking at a model should not load what writes one
 
+    if not isinstance(model, Model):
+        model.save(path, as_=format, force=force)
+        return
     target = _path(path)
     with explained(target):
         _refuse_own_files(model, target)
@@ -143,7 +149,7 @@ def refuse_taken(model: Model | None, path: str | os.PathLike[str], *, force: bo
         if model is not None:
             _refuse_own_files(model, target)
         if target.is_file() and not force:
-            raise OutputError("the output exists already", path=target, remedy="choose another, or pass --force")
+            raise OutputError("the output exists already", path=target, remedy="choose another, or pass {force=True}")
 
 
 def _refuse_other_ending(model: Model, target: Path) -> None:
