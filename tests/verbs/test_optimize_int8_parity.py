@@ -77,7 +77,7 @@ def test_a_saved_model_of_tensorflow_2(library: Path, tmp_path: Path) -> None:
         "mask": (np.arange(LENGTH)[None] < random.integers(1, LENGTH + 1, (50, 1))).astype(np.int32),
     }
     out = tmp_path / "out"
-    done = tfsmith.optimize(tmp_path / "model", out, calibrate=data, op_library=library, bfloat16=True, repeat=0)
+    done = tfsmith.optimize(tmp_path / "model", out, calibrate=data, op_libraries=[library], bfloat16=True, repeat=0)
     assert done.is_right, done
     assert done.rows == 50
     assert done.verified is not None

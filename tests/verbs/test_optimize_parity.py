@@ -88,7 +88,7 @@ def test_a_saved_model_of_tensorflow_1(library: Path, tmp_path: Path, capsys: py
 def test_of_resource_variables_the_graph_alone(library: Path, tmp_path: Path) -> None:
     source = write_saved_model(google("resource"), tmp_path / "model")
     before = files_of(source)
-    done = tfsmith.optimize(source, tmp_path / "out.pb", op_library=library, repeat=0)
+    done = tfsmith.optimize(source, tmp_path / "out.pb", op_libraries=[library], repeat=0)
     assert done.is_right
     assert done.verified is not None
     assert done.speed is None
@@ -115,7 +115,7 @@ def test_functions_of_tensorflow_2(library: Path, tmp_path: Path) -> None:
     """Loaded as users load it, it also answers for sentences that are hidden as a whole."""
     source, out = tmp_path / "model", tmp_path / "out"
     save_functions(source, einsum, tanh_gelu)
-    done = tfsmith.optimize(source, out, op_library=library, repeat=0)
+    done = tfsmith.optimize(source, out, op_libraries=[library], repeat=0)
     assert done.is_right, done
     assert weights(out) == weights(source)
     assert node_of(done.replaced.model).get("MaskAdder") == -1e9
@@ -126,7 +126,7 @@ def test_functions_of_tensorflow_2(library: Path, tmp_path: Path) -> None:
 
 def test_keras(library: Path, tmp_path: Path) -> None:
     save_keras(tmp_path / "model", dropout=0.0, approximate=False)
-    done = tfsmith.optimize(tmp_path / "model", tmp_path / "out.pb", op_library=library, repeat=0)
+    done = tfsmith.optimize(tmp_path / "model", tmp_path / "out.pb", op_libraries=[library], repeat=0)
     assert done.is_right, done
     assert node_of(done.replaced.model).get("HiddenAct") == b"gelu_erf"
 

@@ -88,7 +88,7 @@ def test_an_output_that_stays_constant_is_named(batch: int, tmp_path: Path, caps
     assert main(["verify", str(tmp_path / "one.pb"), str(tmp_path / "one.pb"), "--engine", "openvino"]) == 0
     out, err = capsys.readouterr()
     assert "same, but constant" in out
-    assert f"warning: {wanted}; pass inputs of your own (--inputs)" in err
+    assert f"warning: {wanted}; pass inputs of your own (--input)" in err
 
 
 def test_given_inputs_that_show_nothing_are_named() -> None:

@@ -53,7 +53,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "seeds": ("-s", "--seeds", "--seed-nodes"),
         "barriers": ("-b", "--barriers", "--barrier-nodes"),
         "barrier_ops": ("-B", "--barrier-ops"),
-        "feeds": ("-i", "--input"),
+        "inputs": ("-i", "--input"),
         "other_tags": ("--other-tag-set",),
         "op_libraries": ("--op-library",),
     }
@@ -70,7 +70,6 @@ METAVARS: Mapping[str, str] = MappingProxyType(
         "other_checkpoint": "PREFIX",
         "other_tags": "T",
         "other_signature": "K",
-        "op_library": "SO",
         "calibrate": "DATA.npz",
         "keep": "DIR",
         "op_libraries": "SO",

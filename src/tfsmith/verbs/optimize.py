@@ -46,7 +46,7 @@ from tfsmith.view.text import Section
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import Feeds, FilePath, Loads, ModelOrPath, Names, Out, Progress
+    from tfsmith.verbs.shared import Feeds, Files, Loads, ModelOrPath, Names, Out, Progress
 
 __all__ = ["FLAGS", "Accuracy", "Optimized", "Speed", "compare_results", "fuse_encoder", "optimize"]
 
@@ -228,7 +228,7 @@ def optimize(
     verify: bool = True,
     repeat: int = 20,
     seed: int = 0,
-    op_library: FilePath | None = None,
+    op_libraries: Files = (),
     as_: Literal["pb", "pbtxt", "meta", "saved_model", "keep"] | None = None,
     link: bool = False,
     force: bool = False,
@@ -254,7 +254,7 @@ def optimize(
         verify: Run the original against the result, and write nothing if they differ.
         repeat: How many runs of each to time; 0 for none.
         seed: Of inputs that are made up.
-        op_library: The op's library, if not the one that is installed.
+        op_libraries: The library of the op, if not the one that is installed.
         as_: What to write, whatever the ending says; keep is what it was.
         link: Hard-link the weight files of a folder.
         force: Replace what is there.
@@ -292,7 +292,7 @@ def optimize(
     tried = _Inputs(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
     data = split_rows(program, _read(program, calibrate)) if calibrate else None
     is_run = verify or repeat > 0 or data is not None
-    libraries = (bert_op.library() if op_library is None else Path(op_library),) if is_run else ()
+    libraries = (tuple(map(Path, op_libraries)) or (bert_op.library(),)) if is_run else ()
 
     def trial() -> Optimized:
         with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:

@@ -134,7 +134,7 @@ class RunResult(Result, Mapping[str, Any]):
 
 def run(
     model: ModelOrPath,
-    feeds: Feeds = (),
+    inputs: Feeds = (),
     outputs: Names = (),
     *,
     out: Out | None = None,
@@ -155,7 +155,7 @@ def run(
 
     Args:
         model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder.
-        feeds: An input: .npy, .npz, .json or image file, JSON, text, random or zeros; without KEY for all inputs. In
+        inputs: An input: .npy, .npz, .json or image file, JSON, text, random or zeros; without KEY for all inputs. In
             Python also arrays, numbers, texts or lists of them, by the signature's keys, or by names of tensors or
             nodes. An inner tensor that is fed replaces what would give it.
         outputs: What to compute: keys of the signature's outputs, or names of any tensors; its outputs by default.
@@ -186,7 +186,7 @@ def run(
     step("opening the model")
     source = open_model(model, shared, needs_graph="run")
     program = make_program(source, names_of(outputs) or None, signature=signature)
-    values, files = read_feeds(program.inputs, feeds, seed=seed, batch=batch)
+    values, files = read_feeds(program.inputs, inputs, seed=seed, batch=batch)
     if out is not None:
         Output(out, inputs=(*inputs_of(source), *files), force=force).check()  # before the long work
     program = program.feeding(values)
