@@ -20,7 +20,7 @@ FLOORS = {
     "passes": 3,
     "patterns": 4,
     "weights": 5, "engines": 5, "onnx": 5, "scan": 5, "view": 5, "bert_op": 5,
-    "api": 6, "verbs": 6,
+    "verbs": 6,
     "cli": 7, "compat": 7, "serve": 7,
     "__init__": 8, "__main__": 8,
     "testing": 8,
@@ -30,8 +30,6 @@ ABOVE_FILES = range(3, 6)
 FILES = {"wire", "formats"}
 # module -> what it may import besides, and why
 EXCEPTIONS = {
-    "api*": ("verbs", "its verbs move there one by one"),
-    "verbs.*": ("api", "its verbs move there one by one"),
     "verbs.demo": ("testing", "the demo makes its model on the spot"),
     "compat.*": ("cli.common", "the old commands end with the same exit codes and one-line errors"),
 }
@@ -183,14 +181,14 @@ def test_exceptions_are_used() -> None:
         ("ir.node", "from tfsmith.wire.scan import fields", "wire is beside ir"),
         ("wire.scan", "from tfsmith.ir.node import Node", "ir is beside wire"),
         ("storage.span", "import tfsmith.ir.node", "ir (floor 1) is above storage (floor 0)"),
-        ("formats.nodes", "from tfsmith.api import load", "api (floor 6) is above formats"),
-        ("formats.nodes", "from tfsmith import api", "api (floor 6) is above formats"),
+        ("formats.nodes", "from tfsmith.verbs.files import load", "verbs (floor 6) is above formats"),
+        ("formats.nodes", "from tfsmith import verbs", "verbs (floor 6) is above formats"),
         ("passes.freeze", "from tfsmith.formats.graph.nodes import x", "passes works on the model in memory"),
         ("passes.freeze", "from tfsmith.wire.scan import x", "passes works on the model in memory"),
         ("view.page", "from tfsmith.weights.maps import x", "weights is beside view"),
         ("passes.prune", "from tfsmith.patterns.match import x", "patterns (floor 4) is above passes"),
         ("patterns.match", "from tfsmith.weights.map import x", "weights (floor 5) is above patterns"),
-        ("api", "from tfsmith.cli.main import main", "cli (floor 7) is above api"),
+        ("verbs.run", "from tfsmith.cli.main import main", "cli (floor 7) is above verbs"),
         ("cli.show", "from tfsmith.compat.old import x", "compat is beside cli"),
         ("compat.old", "from tfsmith.cli.show import x", "cli is beside compat"),
         ("cli.show", "from tfsmith.testing.models import x", "nothing imports tfsmith.testing"),
@@ -212,12 +210,12 @@ def test_exceptions_are_used() -> None:
         ("ir.node", "def f():\n    from google.protobuf.message import Message", "only wire.*"),
         ("cli.show", "def f():\n    import rich.table", "only cli.render may import rich"),
         (
-            "api",
+            "verbs.run",
             "def f():\n    import tensorflow as tf",
             "only engines.tensorflow_child, engines.tensorflow_speed_child may import tensorflow",
         ),
         ("engines.tensorflow_child", "import tensorflow as tf", "inside of the function"),
-        ("api", "def f():\n    import pandas", "pandas is no dependency"),
+        ("verbs.run", "def f():\n    import pandas", "pandas is no dependency"),
     ],
 )
 def test_wrong_imports_are_found(module: str, line: str, words: str) -> None:
@@ -234,7 +232,7 @@ def test_wrong_imports_are_found(module: str, line: str, words: str) -> None:
         ("formats.nodes", "from tfsmith.wire.scan import fields\nfrom tfsmith.ir.node import Node"),
         ("patterns.match", "from tfsmith.passes.prune import prune"),
         ("verbs.demo", "from tfsmith.testing.models import bert"),
-        ("compat.old", "from tfsmith.cli.common import run\nfrom tfsmith import api"),
+        ("compat.old", "from tfsmith.cli.common import run\nfrom tfsmith import verbs"),
         ("ir.tensor", "if TYPE_CHECKING:\n    import numpy\ndef f():\n    import numpy"),
         ("storage.checksums", "import google_crc32c"),
         ("testing.models", "import numpy as np"),

@@ -35,7 +35,7 @@ def _run(code: str, heavy: str, *arguments: str) -> None:
 
 
 def test_import_takes_nothing_else() -> None:
-    _run("import tfsmith", "tensorflow,numpy,rich,google.protobuf,ml_dtypes,argparse,tfsmith.api")
+    _run("import tfsmith", "tensorflow,numpy,rich,google.protobuf,ml_dtypes,argparse,tfsmith.verbs")
 
 
 def test_every_public_name_is_there() -> None:

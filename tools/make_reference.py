@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import tfsmith
-from tfsmith import api, errors
+from tfsmith import errors
 from tfsmith.cli.main import parser_of
 from tfsmith.verbs import VERBS
 
@@ -139,7 +139,7 @@ def api_page() -> str:
     pieces += [_function(f"tfsmith.{name}", thing, 3) for name, thing in functions.items()]
     pieces += ["## Classes\n\n", *(_class(f"tfsmith.{name}", thing) for name, thing in classes.items())]
     pieces += ["## Types that come back\n\nThey have no name in `tfsmith` itself: functions take or give them.\n\n"]
-    pieces += [_class(f"tfsmith.api.{name}", thing) for name, thing in others.items()]
+    pieces += [_class(f"{thing.__module__}.{name}", thing) for name, thing in others.items()]
     pieces += ["## Errors\n\n", _class("tfsmith.TfsmithError", errors.TfsmithError)]
     tree = [(f"`{name}`", _first(getattr(errors, name))) for name in errors.__all__ if name != "TfsmithError"]
     pieces += ["All others are its subclasses, in `tfsmith.errors`:\n\n", _table(("error", "when"), tree)]
@@ -152,11 +152,13 @@ def _is_error(thing: type) -> bool:
 
 def _types_in(functions: Any, known: set[str]) -> dict[str, type]:
     """Types of ours that the signatures of functions name, and that `tfsmith` has no name for."""
-    words: set[str] = set()
+    found: dict[str, type] = {}
     for function in functions:
-        words |= set(_WORD.findall(str(inspect.signature(function))))
-    found = {word: getattr(api, word) for word in sorted(words - known) if word in api.__all__}
-    return {name: thing for name, thing in found.items() if inspect.isclass(thing)}
+        for word in set(_WORD.findall(str(inspect.signature(function)))) - known:
+            thing = getattr(inspect.getmodule(function), word, None)
+            if inspect.isclass(thing) and thing.__module__.startswith("tfsmith."):
+                found[word] = thing
+    return dict(sorted(found.items()))
 
 
 def _row(name: str, thing: Callable[..., Any]) -> tuple[str, str]:

@@ -23,11 +23,11 @@ from tfsmith.verbs.extract import load_pattern as load_pattern
 from tfsmith.verbs.extract import save_pattern as save_pattern
 from tfsmith.verbs.files import graph_text as graph_text
 from tfsmith.verbs.files import load as load
-from tfsmith.verbs.files import save as save
 from tfsmith.verbs.files import verify_checksums as verify_checksums
 from tfsmith.verbs.freeze import freeze as freeze
 from tfsmith.verbs.optimize import Optimized as Optimized
 from tfsmith.verbs.optimize import optimize as optimize
+from tfsmith.verbs.output import save as save
 from tfsmith.verbs.recipe import check_recipe as check_recipe
 from tfsmith.verbs.recipe import draft_recipe as draft_recipe
 from tfsmith.verbs.recipe import draw_recipe as draw_recipe
@@ -37,7 +37,6 @@ from tfsmith.verbs.recipe import make_recipe as make_recipe
 from tfsmith.verbs.recipe import save_recipe as save_recipe
 from tfsmith.verbs.replace import find as find
 from tfsmith.verbs.replace import replace as replace
-from tfsmith.verbs.replace import save_replaced as save_replaced
 from tfsmith.verbs.run import RunResult as RunResult
 from tfsmith.verbs.run import compile as compile
 from tfsmith.verbs.run import run as run

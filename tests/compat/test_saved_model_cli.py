@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from tfsmith.api import load
 from tfsmith.compat import functions_text as load_order
 from tfsmith.compat.saved_model_cli import main
+from tfsmith.verbs.files import load
 from tfsmith.wire.messages import parse
 
 pytestmark = pytest.mark.tensorflow

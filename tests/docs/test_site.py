@@ -184,7 +184,7 @@ def test_methods_and_fields_are_there() -> None:
     assert "| `signatures` |" in sections["tfsmith.Model"]
     assert "| `variables` |" in sections["tfsmith.Model"]
     assert "ChecksumError" in sections["Errors"]
-    assert "tfsmith.api.Verified" in sections
+    assert "tfsmith.verbs.verify.Verified" in sections
 
 
 # The site itself: it must be able to fail.

@@ -20,10 +20,10 @@ from tests.support.mutate import byte_mutations, confuse, mutate
 from tests.support.riegeli_files import split
 
 import tfsmith
-from tfsmith import api, records
+from tfsmith import records
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.checkpoint.writer import write_checkpoint
-from tfsmith.formats.savedmodel.folder import save_saved_model
+from tfsmith.formats.savedmodel.folder import write_saved_model as write_folder
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.testing.models import conv_net, linear_regression
@@ -73,7 +73,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     write_saved_model(linear_regression(), folder / "ref")
     write_saved_model(linear_regression(variables="resource"), folder / "resource")
-    save_saved_model(tfsmith.load(folder / "ref"), folder / "text", text=True)
+    write_folder(tfsmith.load(folder / "ref"), folder / "text", text=True)
     write_checkpoint_files(linear_regression(), folder / "training")
     write_frozen(conv_net(), folder / "frozen.pb")
     functions_model(folder / "functions")
@@ -111,7 +111,7 @@ def use(path: Path, out: Path) -> bool:
         assert str(shown)
 
     attempt(look)
-    attempt(lambda: api.graph_text(model))
+    attempt(lambda: tfsmith.graph_text(model))
     options: list[dict[str, Any]] = [{}, {"batch_size": 3, "clear_devices": True}, {"as_": "saved_model"}]
     done = False
     for told in options:

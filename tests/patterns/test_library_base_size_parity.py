@@ -14,6 +14,7 @@ from tests.support.recipe_models import encode
 import tfsmith
 from tfsmith.testing.models import BertConfig, TestModel, bert_classifier
 from tfsmith.testing.write import write_frozen, write_saved_model
+from tfsmith.verbs.output import place_model
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 
@@ -63,7 +64,7 @@ def test_answers(variables: Any, frozen: bool, folder: Path) -> None:
         model = done.model
     counts = model.graph.op_counts()
     assert (counts["_MklLayerNorm"], counts["_FusedMatMul"], counts["_MklFusedBatchMatMulV2"]) == (25, 12, 12)
-    tfsmith.save_replaced(before, model, new, link=True)
+    place_model(model, new, before=before, link=True)
     given, output = feeds(test, model.graph), f"{test.output_nodes[0]}:0"
     bert = tfsmith.replace(before, "bert-encoder")
     (match,) = bert.matches

@@ -163,7 +163,7 @@ def test_a_fixed_batch_leaves_what_is_known_of_outputs(tmp_path: Path) -> None:
         write_checkpoint_files(bert_classifier(batch=batch), tmp_path / str(batch))
         model = tfsmith.load(tmp_path / str(batch))
         names: dict[str, Any] = {"inputs": {"ids": "input_ids:0"}, "outputs": {"p": "loss/output:0"}}
-        found = tfsmith.export(model, tmp_path / f"{batch}.out", **names, batch_size=1).model.signatures[
+        found = tfsmith.export(model, tmp_path / f"{batch}-out", **names, batch_size=1).model.signatures[
             "serving_default"
         ]
         assert found.inputs["ids"].shape == Shape((1, 20))

@@ -12,6 +12,7 @@ from tests.support.helpers import attr_value, field, files_of, graph_def, node_d
 
 import tfsmith
 from tfsmith.cli.main import main
+from tfsmith.compat.replace_pattern import main as replace_pattern
 from tfsmith.errors import NotFoundInModelError, OutputError
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
@@ -159,6 +160,68 @@ def test_constants_inside(folder: Path) -> None:
     assert main(["recipe", "check", "rc.pb", "two.pb", "--no-values"]) == 0
 
 
+def test_find(folder: Path) -> None:
+    found = tfsmith.find("m.pb", "r.pb")
+    assert found
+    assert len(found) == 1
+    (match,) = found
+    assert (match.where, match.nodes, match.outputs) == ("the graph", ("b/y", "b/a"), ("b/y",))
+    assert match.bindings == {"b/y": "b/y", "b/a": "b/a", "w": "w:0", "x": "x:0"}
+    assert str(found) == "match 1 in the graph: b/y (2 nodes)\n"
+    assert [one["outputs"] for one in found.to_json()["matches"]] == [["b/y"]]
+    assert tfsmith.replace("m.pb", "r.pb").matches == found.matches
+    assert (folder / "m.pb").read_bytes() == GRAPH
+
+
+def test_what_is_not_found_has_a_nearest_miss(folder: Path) -> None:
+    other = [*NODES[:2], node_def("b/a", "Relu6", ["x"], T), *NODES[3:]]
+    (folder / "other.pb").write_bytes(graph_def(other))
+    found = tfsmith.find("other.pb", "r.pb")
+    assert not found
+    assert list(found) == []
+    assert found.nearest_miss is not None
+    assert "the op must be Relu, and it is Relu6" in found.nearest_miss.reason
+    assert "the op must be Relu, and it is Relu6" in str(found)
+
+
+def test_a_match_that_the_recipe_does_not_want_is_not_found(folder: Path) -> None:
+    """`require` is part of what is looked for: of a tensor without a known shape, no rank is known."""
+    recipe = """
+[recipe]
+name = "no-relu"
+description = "A Relu goes"
+[[variant]]
+name = "relu"
+inputs = ["x"]
+node = [{name = "relu", op = "Relu", inputs = ["x"]}]
+REQUIRE
+[variant.replace]
+"relu" = "x"
+"""
+    (folder / "any.toml").write_text(recipe.replace("REQUIRE", ""))
+    (folder / "plane.toml").write_text(recipe.replace("REQUIRE", 'require = ["rank(x) == 2"]'))
+    assert [match.nodes for match in tfsmith.find("m.pb", "any.toml")] == [("b/a",)]
+    assert not tfsmith.find("m.pb", "plane.toml")
+
+
+def test_alike_warnings_are_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nodes = [*NODES[:2]]
+    for number in range(30):
+        nodes.append(node_def(f"{number}/a", "Relu", ["x"], T))
+        nodes.append(node_def(f"{number}/y", "AddV2", [f"{number}/a", "w"], T))
+        nodes.append(node_def(f"{number}/other", "Neg", [f"{number}/a"], T))
+    nodes += [*NODES[2:]]
+    (folder / "many.pb").write_bytes(graph_def(nodes))
+    outputs = ",".join(["out", *(f"{number}/{name}" for number in range(30) for name in ("y", "other"))])
+    capsys.readouterr()
+    assert main(["replace", "many.pb", "-r", "r.pb", "-o", "o.pb", "--outputs", outputs]) == 0
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "left alone" in line]
+    assert line == (
+        "warning: 30 matches were left alone, the first because node '0/a' is also used by 0/other (Neg), "
+        "the others likewise"
+    )
+
+
 # Where results go
 
 
@@ -192,8 +255,8 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_saved_model_gives_the_graph_alone(bert: Path, tmp_path: Path) -> None:
     words = ["replace", str(bert / "sm"), "-r", str(bert / "r.pb"), "-o"]
-    assert main([*words, str(tmp_path / "main.pb")]) == 0
-    assert main([*words, str(tmp_path / "main.pbtxt")]) == 0
+    assert main([*words, str(tmp_path / "main.pb"), "--as", "keep"]) == 0
+    assert main([*words, str(tmp_path / "main.pbtxt"), "--as", "keep"]) == 0
     shutil.copytree(bert / "sm", tmp_path / "copy")
     shutil.copy(tmp_path / "main.pb", tmp_path / "copy" / "saved_model.pb")
     model = tfsmith.load(tmp_path / "copy")
@@ -209,24 +272,24 @@ def test_a_saved_model_gives_the_graph_alone(bert: Path, tmp_path: Path) -> None
 
 
 def test_into_the_models_own_folder(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As the document has it: the new graph lies beside the old one."""
+    """As the original tools have it: the new graph lies beside the old one. Our own verbs write nothing there."""
     folder = shutil.copytree(bert / "sm", tmp_path / "sm")
     before = files_of(folder)
     words = ["replace", str(folder), "-r", str(bert / "r.pb"), "-o"]
-    assert main([*words, str(folder / "modified.pb")]) == 0
-    assert main([*words, str(folder / "modified.pb")]) == 2
-    assert main([*words, str(folder / "modified.pb"), "--force"]) == 0
+    for options in ([], ["--force"], ["--as", "keep"]):
+        assert main([*words, str(folder / "modified.pb"), *options]) == 2
+    assert capsys.readouterr().err.count("the output lies inside of an input; choose a place outside of") == 3
+    words = [str(folder), "-r", str(bert / "r.pb"), "-o"]
+    for _ in range(2):
+        assert replace_pattern([*words, str(folder / "modified.pb")]) == 0
     for name in ("saved_model.pb", "variables/variables.index", "variables"):
-        for options in ([], ["--force"]):
-            assert main([*words, str(folder / name), *options]) == 2
+        assert replace_pattern([*words, str(folder / name)]) == 2
     (folder / "note.pb").write_bytes(b"note")
-    assert main([*words, str(folder / "note.pb"), "--force"]) == 2
-    assert "this is a file of the model" in capsys.readouterr().err
+    assert replace_pattern([*words, str(folder / "note.pb")]) == 2
+    assert "the output is also the input" in capsys.readouterr().err
     (folder / "saved_model.pb").rename(folder / "original.pb")
     (folder / "saved_model.pb").symlink_to("modified.pb")
-    configure = ["configure", str(folder), "--op", "Placeholder", "--set", "_mark=1", "--force", "-o"]
-    assert main([*configure, str(folder / "modified.pb")]) == 2
-    assert "the output is also the input" in capsys.readouterr().err
+    assert replace_pattern([*words, str(folder / "modified.pb")]) != 0
     after = files_of(folder)
     assert {name: after[name] for name in before if name != "saved_model.pb"} | {
         "saved_model.pb": after["original.pb"]
@@ -235,7 +298,7 @@ def test_into_the_models_own_folder(bert: Path, tmp_path: Path, capsys: pytest.C
 
 def test_a_meta_and_its_checkpoint(bert: Path, tmp_path: Path) -> None:
     words = ["replace", str(bert / "training"), "-r", str(bert / "r.pb"), "--outputs", "loss/output", "-o"]
-    assert main([*words, str(tmp_path / "new.ckpt")]) == 0
+    assert main([*words, str(tmp_path / "new.ckpt.meta")]) == 0
     model = tfsmith.load(tmp_path / "new.ckpt")
     assert model.graph["mine"].op == "Mine"
     assert len(model.variables) == 41
@@ -302,12 +365,12 @@ def test_the_python_way(bert: Path, tmp_path: Path) -> None:
     done = tfsmith.replace(model, recipe)
     assert len(done.matches) == 1
     assert (done.reason, done.nearest_miss) == (None, None)
-    assert tfsmith.save_replaced(model, done.model, tmp_path / "new.pb") == ()
+    assert done.save(tmp_path / "new.pb", as_="keep").notes == ()
     again = tfsmith.replace(done.model, recipe)
     assert not again.matches
     assert again.reason
     with pytest.raises(OutputError, match="exists already"):
-        tfsmith.save_replaced(model, done.model, tmp_path / "new.pb")
+        done.save(tmp_path / "new.pb")
     tfsmith.save(done.model, tmp_path / "folder")
     assert tfsmith.load(tmp_path / "folder").graph["mine"].op == "Mine"
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from tfsmith.errors import OutputError, TfsmithError, UsageError, worded
+from tfsmith.errors import TfsmithError, UsageError, worded
 from tfsmith.ir.shape import Shape
 from tfsmith.verbs.declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
@@ -35,7 +35,6 @@ __all__ = [
     "human_count",
     "plural",
     "input_shape",
-    "refuse_existing",
     "DONE",
     "NO",
     "BAD",
@@ -257,13 +256,3 @@ def input_shape(text: str) -> tuple[str, Shape]:
 def _is_size(word: str) -> bool:
     """Whether this is a dimension: a number that 64 bits can hold."""
     return word.isascii() and word.isdecimal() and len(word) < 19
-
-
-def refuse_existing(path: str | os.PathLike[str], *, force: bool) -> None:
-    """Sees that no file is replaced unless the user says so.
-
-    Raises:
-        OutputError: There is a file of this name.
-    """
-    if not force and os.path.isfile(path):  # noqa: PTH113  (a pathlib.Path costs more to import)
-        raise OutputError("the output exists already", path=path, remedy="choose another, or pass --force")

@@ -82,6 +82,12 @@ def _add(parser: Any, option: Option) -> None:
     parser.add_argument(*option.flags, required=option.is_required, **metavar, **settings)
 
 
+def speller(verb: Verb) -> Speller:
+    """How errors and notes spell the options of a verb."""
+    flags = {one.name: next((flag for flag in one.flags if flag.startswith("--")), one.metavar) for one in verb.options}
+    return lambda name, value: spelled(name, value, flags)
+
+
 def _help(option: Option) -> str:
     """What an option means, and what holds without it."""
     text = option.help.replace("`", "")
@@ -91,12 +97,6 @@ def _help(option: Option) -> str:
         default = ",".join(map(str, option.default)) if isinstance(option.default, tuple) else option.default
         text = f"{text.removesuffix('.')} ({default} by default)."
     return text.replace("%", "%%")
-
-
-def speller(verb: Verb) -> Speller:
-    """How errors and notes spell the options of a verb."""
-    flags = {one.name: next((flag for flag in one.flags if flag.startswith("--")), one.metavar) for one in verb.options}
-    return lambda name, value: spelled(name, value, flags)
 
 
 def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
@@ -116,7 +116,9 @@ def arguments_of(verb: Verb, parsed: argparse.Namespace) -> dict[str, Any]:
 def _value(option: Option, value: Any) -> Any:
     if option.kind in LISTED:
         return _listed(option, value)
-    if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames", "Words"):
+    if option.kind == "Words":
+        return tuple(name.strip() for word in value for name in word.split(",") if name.strip())
+    if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames"):
         return tuple(value)
     if option.kind == "Pairs":
         return dict(_pair(option, text) for text in value)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from tfsmith.cli.common import DONE, NO, LineParser, complain, emit, run_tool, warn
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.verbs.configure import configure
+from tfsmith.verbs.configure import configure, save_main_file
 
 __all__ = ["main"]
 
@@ -69,7 +69,10 @@ def _work(flags: argparse.Namespace) -> int:
         return NO
     emit(f"Following Bert nodes will be updated: {names}\n")
     if flags.output is not None:
-        warn(done.save(flags.output, force=True).notes)
+        if done.source.kind == "saved_model" and flags.output.endswith((".pb", ".pbtxt")):
+            save_main_file(done.model, flags.output, force=True)
+        else:
+            warn(done.save(flags.output, as_="keep", force=True).notes)
     else:
         done.save_in_place()
     return DONE

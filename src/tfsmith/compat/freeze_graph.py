@@ -10,8 +10,9 @@ from glob import escape
 from tfsmith.cli.common import BAD, DONE, LineParser, emit, run, warn
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
-from tfsmith.verbs.files import load, save, with_saver
+from tfsmith.verbs.files import load, with_saver
 from tfsmith.verbs.freeze import freeze
+from tfsmith.verbs.output import save
 
 __all__ = ["main"]
 
@@ -87,7 +88,7 @@ def _work(flags: argparse.Namespace) -> int:
         initializers=_names(flags.initializer_nodes),
         inline=False,
     )
-    save(frozen.model, flags.output_graph, format="pb")
+    save(frozen.model, flags.output_graph, format="pb", force=True)
     warn(frozen.notes)
     emit(f"Converted {len(frozen.converted)} variables to const ops.\n")
     return DONE

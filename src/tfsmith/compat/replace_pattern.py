@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from tfsmith.cli.common import DONE, NO, LineParser, complain, run_tool, warn
+from tfsmith.verbs.configure import save_main_file
 from tfsmith.verbs.replace import replace
 
 __all__ = ["main"]
@@ -25,12 +26,16 @@ def _parser() -> LineParser:
 
 
 def _work(flags: argparse.Namespace) -> int:
-    replaced = replace(flags.source_model, flags.recipe, out=flags.output, force=True, meta_graph=flags.meta_graph)
+    replaced = replace(flags.source_model, flags.recipe, meta_graph=flags.meta_graph)
     if not replaced.matches:
         complain(f"ERROR: Failed to find and replace the pattern in the model: {replaced.reason}")
         if flags.log in ("DEBUG", "INFO") and replaced.nearest_miss is not None:
             complain(f"INFO: nearest miss: {replaced.nearest_miss.reason}")
         return NO
+    if replaced.source.kind == "saved_model":
+        save_main_file(replaced.model, flags.output, force=True)
+    else:
+        replaced.save(flags.output, as_="pb", force=True)
     if flags.log not in ("ERROR", "FATAL"):
         warn(replaced.notes)
     if flags.log in ("DEBUG", "INFO"):

@@ -10,8 +10,7 @@ from types import MappingProxyType
 from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError
 from tfsmith.formats.checkpoint.find import index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
 from tfsmith.formats.graph.graphdef import read_graph
-from tfsmith.formats.graph.metagraph import read_meta_graph
-from tfsmith.formats.savedmodel.folder import MAIN_FILES, find_main_file, open_saved_model, read_saved_model
+from tfsmith.formats.kinds import MAIN_FILES, STATE_FILE, find_main_file
 from tfsmith.formats.sniff import Sniffed, refuse_foreign, sniff
 from tfsmith.ir.body import Part
 from tfsmith.ir.metagraph import MetaGraph
@@ -19,7 +18,6 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.records import replace
 from tfsmith.storage.span import Span, from_bytes, open_file
-from tfsmith.wire.text_file import read_text
 
 __all__ = ["attach_checkpoint", "open_model", "open_bytes"]
 
@@ -44,7 +42,7 @@ def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None =
         CorruptFileError: It is damaged.
     """
     try:
-        return _with_origins(_open(path, step)) if checkpoint is None else _open_both(path, checkpoint, step)
+        return _with_origins(_open(path, step), path) if checkpoint is None else _open_both(path, checkpoint, step)
     except OSError as error:
         what = f"cannot be opened ({error.strerror or error})"
         place = path if error.filename is None else os.fsdecode(error.filename)
@@ -71,12 +69,15 @@ def attach_checkpoint(model: Model, checkpoint: Path, step: int | None = None) -
     """
     prefix = latest_prefix(checkpoint, step) if checkpoint.is_dir() else _prefix(checkpoint)
     found, variables = open_checkpoint(prefix)
-    return _with_origins(replace(model, checkpoint=found, variables=variables))
+    return _with_origins(replace(model, checkpoint=found, variables=variables), checkpoint)
 
 
-def _with_origins(model: Model) -> Model:
-    """The model with a memory of the files that its variables lie in, which outlives what passes make of it."""
-    return model if model.checkpoint is None else replace(model, origins=(*model.origins, *model.checkpoint.files))
+def _with_origins(model: Model, path: Path) -> Model:
+    """The model with a memory of the files that were read, which outlives what passes make of it."""
+    stored = () if model.checkpoint is None else model.checkpoint.files
+    state = path / STATE_FILE
+    lists = (state,) if path.is_dir() and model.kind != "saved_model" and state.is_file() else ()
+    return replace(model, origins=tuple(dict.fromkeys((*model.origins, *stored, *lists))))
 
 
 def open_bytes(data: bytes, message: str = "") -> Model:
@@ -143,10 +144,16 @@ def _open_weights(path: Path, span: Span, kind: str) -> Model:
 
 def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
     if found.text and found.kind in _MESSAGES:
+        from tfsmith.wire.text_file import read_text  # each kind of file loads what it needs
+
         span = read_text(span, _MESSAGES[found.kind])
     if found.kind == "saved_model":  # under another name: the graph of a SavedModel, such as a replacement leaves
+        from tfsmith.formats.savedmodel.folder import read_saved_model
+
         return replace(read_saved_model(span), path=path)
     if found.kind == "metagraph":
+        from tfsmith.formats.graph.metagraph import read_meta_graph
+
         model = Model("metagraph", (read_meta_graph(span),), path=path, raw=span)
         return model if path is None else _with_checkpoint_beside(model, path)
     if found.kind != "graphdef":
@@ -204,6 +211,8 @@ def _prefix(path: Path) -> Path:
 def _open_folder(folder: Path, step: int | None) -> Model:
     main = find_main_file(folder)
     if main is not None and step is None:
+        from tfsmith.formats.savedmodel.folder import open_saved_model
+
         return open_saved_model(folder, main)
     if main is not None and not prefixes_in(folder):
         raise UsageError(_STEP_WHAT, path=folder, remedy="this is a SavedModel; leave --step out")

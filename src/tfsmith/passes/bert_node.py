@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.attr import Attr, float32
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.literals import float32
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef

@@ -8,25 +8,26 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tfsmith.formats.kinds import MAIN_FILES
+from tfsmith.formats.sniff import sniff
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.literals import literal_of
 from tfsmith.ir.model import Model
 from tfsmith.passes.configure import ConfiguredNodes, NodeSetting
 from tfsmith.passes.configure import configure as configure_nodes
 from tfsmith.records import record, replace
-from tfsmith.storage.sink import explained
-from tfsmith.storage.span import real_path
-from tfsmith.verbs.replace import EditedModel
-from tfsmith.verbs.shared import open_model
+from tfsmith.storage.place import Output
+from tfsmith.storage.span import open_file, real_path
+from tfsmith.verbs.shared import ModelResult, open_model
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.verbs.prove import Verified
-    from tfsmith.verbs.shared import Globs, LoadsAndWrites, Many, ModelOrPath, Out, Pairs
+    from tfsmith.verbs.shared import FilePath, Globs, LoadsAndWrites, Many, ModelOrPath, Out, Pairs
 
-__all__ = ["FLAGS", "Configured", "configure", "save_in_place"]
+__all__ = ["FLAGS", "Configured", "configure", "save_in_place", "save_main_file"]
 
 FLAGS = MappingProxyType({"settings": ("--set",), "out": ("--output",)})
 IN_COMMAND = MappingProxyType({"in_place": True})
@@ -34,7 +35,7 @@ _SHOWN = 100
 
 
 @record(eq=False)
-class Configured(ConfiguredNodes, EditedModel):
+class Configured(ConfiguredNodes, ModelResult):
     """What came of it.
 
     Attributes:
@@ -121,7 +122,7 @@ def configure(
             by commas. `ATTR:KIND=VALUE` for ops that nobody knows.
         ops: Nodes of this op.
         nodes: Nodes whose names fit this glob; if ops are given too, only if both fit.
-        out: Write it there: a graph (`.pb`, `.pbtxt`), or a whole SavedModel folder.
+        out: Write it there, as its ending says: `.pb`, `.pbtxt`, `.meta`, a SavedModel folder.
         in_place: Write the graph over the file that it was read from, if there is no other output.
         link: Hard-link the weight files of a folder, in place of copies.
 
@@ -148,12 +149,34 @@ def save_in_place(model: Model) -> Path:
     Raises:
         OutputError: It cannot be written; the file is as it was.
     """
-    from tfsmith.formats.saver import main_file, write_main_file
+    from tfsmith.formats.write import main_file, write_main_file
 
     path = main_file(model)
-    with explained(path):
-        write_main_file(model, real_path(path))
+    with Output(real_path(path), force=True) as output:
+        write_main_file(model, output.aside)
     return path
+
+
+def save_main_file(model: Model, path: FilePath, *, force: bool = False) -> None:
+    """Writes the main file of a model alone (a SavedModel's graph), to be put in its place by hand.
+
+    It may lie in the model's own folder, but replaces no file that was there when the model was opened.
+
+    Raises:
+        OutputError: It cannot be written there.
+    """
+    from tfsmith.formats.write import inputs_of, write_main_file
+
+    folder = [model.path / name for name in MAIN_FILES] if model.path is not None and model.path.is_dir() else []
+    files = [*(one for one in inputs_of(model) if not one.is_dir()), *folder]
+    others = [side.path for side in model.side_files if not _is_main_file(side.path)]
+    with Output(path, inputs=(*files, *others), force=force) as output:
+        write_main_file(model, output.aside)
+
+
+def _is_main_file(path: Path) -> bool:
+    """Whether this is a graph that was so written before."""
+    return path.is_file() and sniff(open_file(path)).kind == "saved_model"
 
 
 def _facts(setting: NodeSetting) -> dict[str, object]:

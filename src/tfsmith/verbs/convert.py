@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
 from tfsmith.errors import UnreadableFileError, UsageError
+from tfsmith.formats.kinds import destination_of
 from tfsmith.formats.savedmodel.object_graph import rename_tracked
-from tfsmith.formats.saver import Target, choose_target, write_target
 from tfsmith.ir.metagraph import PREDICT
 from tfsmith.ir.model import Model
 from tfsmith.passes.convert import ConvertOptions, ReworkedModel, SignatureEdits, rework
-from tfsmith.passes.interface import INIT_SIGNATURE, Note
+from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
-from tfsmith.verbs.export import foreign_assets, with_assets
-from tfsmith.verbs.files import _path, _refuse_own_files
+from tfsmith.verbs.output import with_assets
 from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
 from tfsmith.view.summary import signature_facts
 from tfsmith.view.text import human_bytes, plural
@@ -26,11 +24,10 @@ from tfsmith.view.text import human_bytes, plural
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tfsmith.formats.kinds import Destination
     from tfsmith.verbs.prove import Checks, Verified
     from tfsmith.verbs.shared import (
-        FilePath,
         Globs,
-        Kind,
         Many,
         ModelOrPath,
         Names,
@@ -54,7 +51,7 @@ class Converted(ReworkedModel, ModelResult):
     Attributes:
         source: The model that was converted.
         options: What was asked for.
-        as_set: Whether the source is a graph with its checkpoint, named by its prefix.
+        read: The files of names that were read.
         shards: How many data files the checkpoint is to have.
         link: Whether weight files that do not change are linked.
         out: Where it was written.
@@ -63,7 +60,7 @@ class Converted(ReworkedModel, ModelResult):
 
     source: Model
     options: ConvertOptions
-    as_set: bool = False
+    read: tuple[str, ...] = ()
     shards: int | None = None
     link: bool = False
     out: Path | None = None
@@ -101,32 +98,18 @@ class Converted(ReworkedModel, ModelResult):
     def _signatures(self) -> dict[str, Any]:
         return {key: found for key, found in self.model.signatures.items() if key != INIT_SIGNATURE}
 
-    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
-        target = _target(self.source, path, as_, as_set=self.as_set)
-        _refuse_own_files(records.replace(self.source, kind=target.kind), target.path)
-        if not force:
-            target.refuse_existing()
+    def made_for(self, destination: Destination) -> Converted:
+        """Of the kind that is written, with the names that its objects have now."""
+        holds, done = destination.holds, self
+        if holds == "checkpoint" and self.model.has_graph:
+            again = records.values(_reworked(self.source, self.options, holds))
+            done = records.replace(self, **again)
+        packed = repack(done.model, holds)
+        result = rename_tracked(with_assets(packed.model, packed.assets, self.source), done.names)
+        return records.replace(done, model=result, notes=(*done.notes, *packed.notes))
 
-    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Converted:
-        source = self.source
-        target = _target(source, path, as_, as_set=self.as_set)
-        done: ReworkedModel = self
-        if target.kind == "checkpoint" and self.model.has_graph:
-            done = _reworked(source, self.options, target.kind)
-        packed = repack(done.model, target.kind)
-        result = rename_tracked(with_assets(packed.model, packed.assets, source), done.names)
-        written = write_target(result, source, target, shards=self.shards, link=self.link, force=force)
-        notes = [*done.notes, *packed.notes, *foreign_assets(result, source)]
-        if self.link and len(written.linked) < len(written.files):
-            copied = tuple(file.name for file in written.files if file not in written.linked)
-            notes.append(Note("not linked", copied, "they changed, or lie on a disk that cannot link to the other"))
-        if written.fingerprint:
-            notes.append(Note("fingerprint.pb is left out", (), "it is of the model as it was"))
-        return records.replace(
-            self, model=result, names=done.names, cast=done.cast, notes=tuple(notes), out=target.path
-        )
-
-    def _prove(self, written: Model, checks: Checks) -> Verified:
+    def prove(self, written: Model, checks: Checks) -> Verified:
+        """Compares every signature, as close as the type of the weights allows."""
         if not (self.source.has_graph and written.has_graph):
             remedy = "compare checkpoints with `tfsmith weights A --compare B`"
             raise UsageError("only a model with a graph can be run", path=self.source.path, remedy=remedy)
@@ -158,7 +141,7 @@ def convert(
 
     Args:
         model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder; in Python also a message or bytes.
-        out: A .pb, .pbtxt or .meta, a checkpoint's prefix, or a SavedModel's folder.
+        out: Its ending decides: .pb, .pbtxt, .meta, .ckpt, .npz, .safetensors; without one a SavedModel folder.
         inference_only: Leave out what only training needs.
         rename: Other names in the checkpoint: OLD=NEW, re:PATTERN=REPLACEMENT for many, or a file of names. In Python
             also pairs.
@@ -185,8 +168,6 @@ def convert(
         tfsmith convert model.ckpt-1603 -o small.ckpt --inference-only --dtype float16
     """
     source = open_model(model, shared)
-    named = Path(model) if isinstance(model, (str, os.PathLike)) else source.path
-    as_set = source.kind == "metagraph" and source.path != named  # by its prefix or folder, not by the .meta
     source = source if shared.get("tags") is None else source.alone()
     edits = SignatureEdits(
         asked_signatures(add_signatures, None, None, ""),
@@ -197,14 +178,13 @@ def convert(
     options = ConvertOptions(
         inference_only, tuple(drop), tuple(_rules(rename)), dtype, tuple(only), saturate, edits, tuple(set_tags)
     )
-    kind = None if out is None else _target(source, out, shared.get("as_"), as_set=as_set).kind
-    found = records.values(_reworked(source, options, kind))
-    converted = Converted(**found, source=source, options=options, as_set=as_set, shards=shards, link=link)
+    holds = None if out is None else destination_of(out, shared.get("as_"), source.kind).holds
+    found = records.values(_reworked(source, options, holds))
+    files = (
+        () if isinstance(rename, Mapping) else tuple(one for one in rename if isinstance(one, str) and "=" not in one)
+    )
+    converted = Converted(**found, source=source, options=options, read=files, shards=shards, link=link)
     return converted.placed(out, shared)
-
-
-def _target(source: Model, path: FilePath, as_: Kind | None, *, as_set: bool) -> Target:
-    return choose_target(_path(path), as_, source.kind, as_set=as_set, has_variables=bool(source.variables))
 
 
 def _reworked(source: Model, options: ConvertOptions, kind: str | None) -> ReworkedModel:

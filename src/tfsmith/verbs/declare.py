@@ -13,7 +13,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `NamePairs` | `--name A,B=C`, also several times: names of A, or of A and of B | a tuple, or a dict in Python |
 | `Sizes` | `--name 1,3` | a tuple of numbers |
 | `Many`, `Globs`, `Files` | `--name X`, several times | a tuple |
-| `Words` | `--name X Y`, several times | a tuple |
+| `Words` | `--name X Y` or `--name X,Y`, several times | a tuple |
 | `Pairs` | `--name KEY=TEXT`, several times | a dict |
 | `Feeds` | `--name KEY=VALUE`, several times: files, JSON, text, random | a tuple of texts, or a dict in Python |
 | `Renames` | `--name FILE|OLD=NEW`, several times | a tuple of such texts |

@@ -14,8 +14,9 @@ from tfsmith.errors import EngineError, OutputError
 from tfsmith.ir.tensor import Tensor
 from tfsmith.testing.models import BertConfig, TestModel, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
-from tfsmith.verbs.files import load, save, verify_checksums
+from tfsmith.verbs.files import load, verify_checksums
 from tfsmith.verbs.freeze import freeze
+from tfsmith.verbs.output import save
 from tfsmith.verbs.shared import Result
 from tfsmith.verbs.show import show
 from tfsmith.verbs.verify import verify

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith import records
-from tfsmith.errors import UnreadableFileError
+from tfsmith.formats.kinds import FileKind
 from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, Signature
-from tfsmith.ir.model import Model, SideFile
+from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
-from tfsmith.passes.export import AssetFile, ExportedGraph, ExportOptions
+from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
-from tfsmith.passes.interface import Note
-from tfsmith.storage.span import real_path
-from tfsmith.verbs.files import save
+from tfsmith.verbs.output import with_assets
 from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
 from tfsmith.view.summary import signature_facts
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from tfsmith.verbs.prove import Verified
     from tfsmith.verbs.shared import (
         Entries,
-        Kind,
         ModelOrPath,
         Names,
         Out,
@@ -35,7 +32,7 @@ if TYPE_CHECKING:
         Signatures,
     )
 
-__all__ = ["FLAGS", "Exported", "export", "export_frozen", "foreign_assets", "with_assets"]
+__all__ = ["FLAGS", "Exported", "export", "export_frozen"]
 
 FLAGS = {"out": ("--output-dir",)}
 
@@ -52,7 +49,7 @@ class Exported(ExportedGraph, ModelResult):
     """
 
     source: Model
-    shards: int = 1
+    shards: int | None = None
     out: Path | None = None
     verified: Verified | None = None
 
@@ -72,9 +69,10 @@ class Exported(ExportedGraph, ModelResult):
             "warnings": [str(note) for note in self.notes],
         }
 
-    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Exported:
-        save(self.model, path, format=as_, shards=self.shards, force=force)
-        return self
+    @property
+    def kinds(self) -> tuple[FileKind, ...]:
+        """The kind of file that it can be written as."""
+        return ("saved_model",)
 
 
 def export(
@@ -91,7 +89,7 @@ def export(
     input_shapes: Shapes | None = None,
     all_variables: bool = False,
     prune: bool = False,
-    shards: int = 1,
+    shards: int | None = None,
     **shared: Unpack[ProvesFolder],
 ) -> Exported:
     """Makes a SavedModel with real variables, ready for TensorFlow Serving.
@@ -112,7 +110,7 @@ def export(
         input_shapes: Fix the shape of a placeholder; ? for an unknown size.
         all_variables: Keep variables that the outputs do not need.
         prune: Drop nodes that the outputs do not need.
-        shards: Split the variables into so many data files.
+        shards: Split the variables into so many data files; by default as many as there were.
 
     Returns:
         The SavedModel, the variables that it has, the files that it reads, and what to beware of.
@@ -136,10 +134,9 @@ def export(
     return _exported(source, options, shards).placed(out, shared)
 
 
-def _exported(source: Model, options: ExportOptions, shards: int = 1) -> Exported:
+def _exported(source: Model, options: ExportOptions, shards: int | None = None) -> Exported:
     found = Exported(**records.values(export_pass(source, options)), source=source, shards=shards)
-    result = with_assets(found.model, found.assets, source)
-    return records.replace(found, model=result, notes=(*found.notes, *foreign_assets(result, source)))
+    return records.replace(found, model=with_assets(found.model, found.assets, source))
 
 
 def export_frozen(
@@ -147,19 +144,14 @@ def export_frozen(
     signatures: Mapping[str, Signature],
     inputs: Mapping[str, str],
     outputs: Mapping[str, str],
-    path: Path,
-    *,
-    force: bool,
 ) -> Exported:
-    """Writes what is too large to be frozen: a SavedModel with variables, and the signatures of the frozen graph.
+    """Makes what is too large to be frozen a SavedModel with variables, and the signatures of the frozen graph.
 
     Args:
         source: The model that was to be frozen.
         signatures: Those that the frozen model has.
         inputs: Without signatures: the inputs, keys to tensor names.
         outputs: Without signatures: the outputs, keys to tensor names.
-        path: The folder to write.
-        force: Whether it may be replaced.
     """
     named = {
         key: (
@@ -171,44 +163,4 @@ def export_frozen(
     }
     asked = named or {SERVING_DEFAULT: (dict(inputs), dict(outputs))}
     tags = source.meta.tags or ("serve",)
-    return _exported(source, ExportOptions(asked, tags=tags, prune=True)).save(path, as_="saved_model", force=force)
-
-
-def with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:
-    """A model that is to be a SavedModel, with the files that its tables are filled from."""
-    found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, source)) for asset in assets]
-    known = {side.name for side in found}
-    beside = tuple(side for side in result.side_files if side.name not in known)
-    return records.replace(result, side_files=(*beside, *found))
-
-
-def foreign_assets(result: Model, source: Model) -> list[Note]:
-    """Notes files that a graph named and that lie elsewhere: a hostile one may name any file of the user's."""
-    home = real_path(_home(source))
-    known = {side.path for side in source.side_files}
-    sides = [side.path for side in result.side_files if side.path not in known]
-    foreign = tuple(str(path) for path in sides if not real_path(path).is_relative_to(home))
-    if not foreign:
-        return []
-    remedy = "the graph names them; see that they hold nothing private before you pass the model on"
-    return [Note("files from outside of the model are copied into it", foreign, remedy)]
-
-
-def _asset_file(asset: AssetFile, model: Model) -> Path:
-    """Where the file that a table is filled from lies: as the graph says, or beside the model."""
-    name = Path(asset.path.replace("\\", "/")).name
-    folder = _home(model)
-    for candidate in (folder / "assets" / name, folder / name, Path(asset.path)):
-        if name and candidate.is_file():
-            return candidate
-    what = f"the file {asset.path!r}, which fills a table, is not there"
-    raise UnreadableFileError(
-        what, where=f"tensor {asset.tensor_name!r}", remedy=f"put {name or 'it'} beside the model"
-    )
-
-
-def _home(model: Model) -> Path:
-    """The folder that a model lies in."""
-    if model.path is None:
-        return Path()
-    return model.path if model.path.is_dir() else model.path.parent
+    return _exported(source, ExportOptions(asked, tags=tags, prune=True))

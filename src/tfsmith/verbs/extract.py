@@ -8,15 +8,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfsmith.errors import NotFoundInModelError, OutputError
+from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.records import field, record, replace
-from tfsmith.storage.sink import explained
-from tfsmith.verbs.files import _path, refuse_taken
+from tfsmith.storage.place import Output
+from tfsmith.verbs.files import _path
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import plural
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from tfsmith.verbs.shared import FilePath, Loads, ModelOrPath, Out, Words
 
-__all__ = ["Extracted", "extract", "load_pattern", "refuse_sources", "save_pattern"]
+__all__ = ["Extracted", "extract", "load_pattern", "files_of", "save_pattern"]
 
 FLAGS = MappingProxyType({"seeds": (), "function": ("-f",), "log": ("-l",), "out": ("--output",)})
 
@@ -60,8 +60,7 @@ class Extracted(Pattern, Result):
         Raises:
             OutputError: It cannot be written there, or the pattern still lies in that file.
         """
-        refuse_taken(self.model, path, force=force)
-        save_pattern(self, path)
+        save_pattern(self, path, model=self.model, force=force)
         return replace(self, out=Path(path))
 
     def report(self) -> Iterator[str]:
@@ -138,29 +137,29 @@ def _body(model: Model, function: str | None) -> Body:
     return found
 
 
-def save_pattern(pattern: Pattern, path: FilePath) -> None:
+def save_pattern(pattern: Pattern, path: FilePath, *, model: Model | None = None, force: bool = False) -> None:
     """Writes a pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
 
     Args:
         pattern: The pattern.
-        path: Where; a file that is there is replaced, but none that the pattern still lies in.
+        path: Where.
+        model: The model that it was extracted from, none of whose files is replaced.
+        force: Whether to replace a file that is there, if the pattern does not lie in it still.
 
     Raises:
         OutputError: It cannot be written there.
     """
     from tfsmith.formats.recipe.protobuf import write_pattern
+    from tfsmith.formats.write import inputs_of
 
-    target = _path(path)
-    with explained(target):
-        refuse_sources(pattern.nodes, target)
-        write_pattern(target, pattern)
+    inputs: tuple[FilePath, ...] = (*files_of(pattern.nodes), *(() if model is None else inputs_of(model)))
+    with Output(path, inputs=inputs, force=force) as output:
+        write_pattern(output.aside, pattern)
 
 
-def refuse_sources(nodes: Iterable[Node], target: Path) -> None:
-    """Refuses to write to the file that nodes were read from, in which they still lie."""
-    for name in {span.name for node in nodes if (span := node.base) is not None}:
-        if target.exists() and Path(name).exists() and target.samefile(name):
-            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+def files_of(nodes: Iterable[Node]) -> list[str]:
+    """The files that nodes may still lie in."""
+    return list(dict.fromkeys(node.base.name for node in nodes if node.base is not None))
 
 
 def load_pattern(path: str | os.PathLike[str]) -> Pattern:

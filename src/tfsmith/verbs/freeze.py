@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
+from tfsmith.formats.kinds import FileKind, kind_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_PROTO_BYTES
@@ -14,14 +15,14 @@ from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import Note, init_nodes
 from tfsmith.passes.variables import EMA_SUFFIX
-from tfsmith.verbs.files import save
 from tfsmith.verbs.shared import ModelResult, open_model
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tfsmith.formats.kinds import Destination
     from tfsmith.verbs.prove import Checks, Verified
-    from tfsmith.verbs.shared import Globs, Kind, ModelOrPath, Names, Out, ProvesFolder, Shapes
+    from tfsmith.verbs.shared import Globs, ModelOrPath, Names, Out, ProvesFolder, Shapes
 
 __all__ = ["FLAGS", "Frozen", "freeze"]
 
@@ -60,35 +61,33 @@ class Frozen(FrozenGraph, ModelResult):
             "warnings": [str(note) for note in self.notes],
         }
 
-    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Frozen:
-        """As a SavedModel it may be of any size: over 2 GiB the weights stay in `variables/`."""
-        if as_ != "saved_model":
-            save(self.model, path, format=as_, force=force)
+    @property
+    def kinds(self) -> tuple[FileKind, ...]:
+        """The kinds of files that it can be written as."""
+        return "pb", "pbtxt", "saved_model"
+
+    def made_for(self, destination: Destination) -> Frozen:
+        """As a SavedModel it has what fills its tables; and it may be of any size, for over 2 GiB its weights stay."""
+        if destination.kind != "saved_model":
             return self
-        if not self.options.keep_init and init_nodes(self.source.meta):  # a SavedModel keeps what fills its tables
-            return _frozen(self.source, records.replace(self.options, keep_init=True))._write(
-                path, as_=as_, force=force
-            )
+        if not self.options.keep_init and init_nodes(self.source.meta):
+            return _frozen(self.source, records.replace(self.options, keep_init=True)).made_for(destination)
         stored = self.source.variables
         size = sum(stored[key].nbytes for key in set(self.converted.values()) if key in stored)
-        if size > MAX_PROTO_BYTES:
-            return self._export(path, force=force)
-        save(self.model, path, format=as_, force=force)
-        return self
-
-    def _export(self, path: Path, *, force: bool) -> Frozen:
-        """Writes a SavedModel with variables, whose signatures are those that the frozen one would have; says so."""
+        if size <= MAX_PROTO_BYTES:
+            return self
         from tfsmith.verbs.export import export_frozen  # seldom needed, and it loads all that export needs
         from tfsmith.verbs.show import likely_inputs
 
         inputs = {found.tensor.rpartition(":")[0]: found.tensor for found in likely_inputs(self.model)}
         outputs = {key.rpartition("/")[2].partition(":")[0]: tensor for key, tensor in self.outputs.items()}
-        exported = export_frozen(self.source, self.model.signatures, inputs, outputs, path, force=force)
+        exported = export_frozen(self.source, self.model.signatures, inputs, outputs)
         what, remedy = "the weights are over 2 GiB, so they stay variables", "a SavedModel reads them so"
         notes = (*self.notes, Note(what, exported.variables, remedy))
         return records.replace(self, model=exported.model, converted={}, notes=notes)
 
-    def _prove(self, written: Model, checks: Checks) -> Verified:
+    def prove(self, written: Model, checks: Checks) -> Verified:
+        """Compares the outputs that were asked for."""
         return checks.outputs(self.source, written, self.outputs, (self.options.signature, None))
 
 
@@ -152,7 +151,7 @@ def freeze(
         {name: Shape.of(dims) for name, dims in (input_shapes or {}).items()},
         inline=inline,
         initializers=tuple(initializers),
-        keep_init=as_ == "saved_model",
+        keep_init=out is not None and kind_of(out, as_) == "saved_model",
         fold_shapes=fold_shapes,
     )
     return _frozen(source, options).placed(out, {**shared, "as_": as_})

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import bert_op
 from tfsmith.engines.compare import Tolerance, compare_arrays, tolerance_for
@@ -23,6 +23,8 @@ from tfsmith.engines.samples import (
 )
 from tfsmith.engines.tensorflow import measure_speed
 from tfsmith.errors import EngineError, UsageError
+from tfsmith.formats.kinds import destination_of
+from tfsmith.formats.write import inputs_of
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
@@ -32,8 +34,8 @@ from tfsmith.passes.bert_node import BERT, Ranges, bert_nodes, change_bert_nodes
 from tfsmith.records import record, replace
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.files import load
-from tfsmith.verbs.place import place_if
-from tfsmith.verbs.replace import Replaced, save_replaced
+from tfsmith.verbs.output import place_model
+from tfsmith.verbs.replace import Replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
 from tfsmith.verbs.shared import Result, names_of, open_model
@@ -227,6 +229,7 @@ def optimize(
     repeat: int = 20,
     seed: int = 0,
     op_libraries: Files = (),
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "keep"] | None = None,
     link: bool = False,
     force: bool = False,
     progress: Progress | None = None,
@@ -234,12 +237,11 @@ def optimize(
 ) -> Optimized:
     """Makes a BERT faster: its encoder becomes one optimized op, proven against the original and timed beside it.
 
-    The result needs the op's library wherever it runs. A GraphDef is written with its weights; of a SavedModel, a path
-    that ends in `.pb` gets the graph alone, another one a whole folder; the weights stay as they are.
+    The result needs the op's library wherever it runs. The ending of the output decides what is written.
 
     Args:
         model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder.
-        out: A graph (.pb, .pbtxt), or for a SavedModel also a folder, with its weights.
+        out: Its ending decides: .pb, .pbtxt, .meta with its checkpoint; without one a SavedModel folder.
         calibrate: Data, as .npz, or as arrays by input: the encoder computes in int8, whose ranges are found by
             running it. They are in an attribute of its node.
         bfloat16: Round to bfloat16 what is multiplied and is not int8.
@@ -253,6 +255,7 @@ def optimize(
         repeat: How many runs of each to time; 0 for none.
         seed: Of inputs that are made up.
         op_libraries: The library of the op, if not the one that is installed.
+        as_: What to write, whatever the ending says; keep is what it was.
         link: Hard-link the weight files of a folder.
         force: Replace what is there.
         progress: Is called with the name of each step that begins.
@@ -298,18 +301,13 @@ def optimize(
 
     if out is None:
         return trial()
-    found = Optimized(replaced)
-
-    def write(aside: Path) -> None:
-        nonlocal found
-        found = trial()
-        if found.is_right:
-            step("writing")
-            notes = save_replaced(opened, found.model, aside, link=link)
-            found = replace(found, out=Path(out), notes=(*found.notes, *map(str, notes)))
-
-    place_if(opened, out, write, lambda aside: (found.is_right, None), force=force)
-    return found
+    destination_of(out, as_, opened.kind).output(inputs_of(opened), force=force).check()  # before the long work
+    found = trial()
+    if not found.is_right:
+        return found
+    step("writing")
+    placed = place_model(found.model, out, before=opened, format=as_, link=link, force=force)
+    return replace(found, out=placed.path, notes=(*found.notes, *map(str, placed.notes)))
 
 
 def _read(program: ModelProgram, feeds: Feeds) -> dict[str, Any]:
@@ -422,7 +420,7 @@ class _Trial:
         """A SavedModel as TensorFlow will load it; other models are frozen when they run, before and after alike."""
         if model.kind != "saved_model":
             return model
-        save_replaced(self.before.model, model, self.folder / name, link=True)
+        place_model(model, self.folder / name, before=self.before.model, link=True)
         return load(self.folder / name, tags=model.meta.tags)
 
     def _verify(self, result: Model, feeds: Arrays) -> Verified:

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from typing import TypeVar
 
 from tfsmith import records
 from tfsmith.engines.compare import tolerance_for
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
-from tfsmith.verbs.files import load
-from tfsmith.verbs.place import place_if
-from tfsmith.verbs.shared import FilePath, Kind, ModelResult
+from tfsmith.passes.interface import INIT_SIGNATURE
+from tfsmith.verbs.shared import FilePath
 from tfsmith.verbs.verify import Verified, join_verified, verify
 
-__all__ = ["Checks", "Verified", "place_proven"]
-
-_Made = TypeVar("_Made", bound=ModelResult)
+__all__ = ["Checks", "Verified"]
 
 
 @records.record
@@ -59,24 +54,11 @@ class Checks:
         """Compares every signature of the result with the tensors of the original that it names; else the outputs."""
         found: list[Verified] = []
         for key, signature in b.signatures.items():
+            if key == INIT_SIGNATURE:  # it fills the model when it is loaded, and gives no tensor
+                continue
             outputs = {info.name: name for name, info in signature.outputs.items() if info.encoding == "dense"}
             named = {name: own for name, own in outputs.items() if parse_input(name).node in a.graph}
             if named:
-                found.append(self.outputs(a, b, named, (None, key)))
+                same = key if key in a.signatures else None  # so that inputs are paired by their keys
+                found.append(self.outputs(a, b, named, (same, key)))
         return join_verified(found) if found else self.outputs(a, b)
-
-
-def place_proven(result: _Made, out: Path, checks: Checks, *, as_: Kind | None, force: bool) -> _Made:
-    """Writes a result aside, compares it with its original, and puts it in place only if both compute the same."""
-    written = [result]
-
-    def write(path: Path) -> None:
-        written.append(result._write(path, as_=as_, force=force))
-
-    def prove(path: Path) -> tuple[bool, Verified]:
-        found = written[-1]._prove(load(written[-1].out or path), checks)
-        return found.is_same, found
-
-    found = place_if(result.source, out, write, prove, force=force)
-    place = out.parent / (written[-1].out or out).name
-    return records.replace(written[-1], out=place if found.is_same else None, verified=found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -12,9 +12,10 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Match, Pattern, Recipe, Variant
-from tfsmith.records import record, replace
-from tfsmith.storage.sink import explained, write_atomically
-from tfsmith.verbs.files import _path, refuse_taken
+from tfsmith.records import record, replace, values
+from tfsmith.storage.place import Output, write_file
+from tfsmith.storage.sink import FileSink
+from tfsmith.verbs.files import _path
 from tfsmith.verbs.shared import MATCHING, Result, open_model
 from tfsmith.view.text import plural
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from tfsmith.patterns.draft import RepeatedBlock
     from tfsmith.verbs.replace import Replaced
-    from tfsmith.verbs.shared import FilePath, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out
+    from tfsmith.verbs.shared import FilePath, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
 
 __all__ = [
     "DraftedRecipe",
@@ -131,8 +132,14 @@ def read_recipe(recipe: RecipeOrPath, options: Mapping[str, Any]) -> Recipe:
     return load_recipe(recipe, **{key: options[key] for key in MATCHING if key in options})
 
 
-def save_recipe(recipe: Recipe, path: FilePath) -> None:
+def save_recipe(recipe: Recipe, path: FilePath, *, inputs: Iterable[FilePath] = (), force: bool = False) -> None:
     """Writes a recipe: as TOML if the path ends in `.toml`, else in the format of the original tools.
+
+    Args:
+        recipe: The recipe.
+        path: Where.
+        inputs: What it was made of; none of it is replaced.
+        force: Whether to replace a file that is there.
 
     Raises:
         UsageError: That format holds one pattern and one node, and this recipe was not made of these.
@@ -141,17 +148,17 @@ def save_recipe(recipe: Recipe, path: FilePath) -> None:
     if target.suffix == ".toml":
         from tfsmith.formats.recipe.toml import recipe_toml
 
-        write_atomically(target, recipe_toml(recipe).encode())
+        write_file(target, recipe_toml(recipe).encode(), inputs=inputs, force=force)
         return
     if recipe.source_pattern is None or recipe.target_node is None:
         what = "only a recipe that was made of a pattern and a node fits the format of the original tools"
         raise UsageError(what, path=path, remedy="write it as .toml")
     from tfsmith.formats.recipe.protobuf import write_recipe
-    from tfsmith.verbs.extract import refuse_sources
+    from tfsmith.verbs.extract import files_of
 
-    with explained(target):
-        refuse_sources((*recipe.source_pattern.nodes, recipe.target_node), target)
-        write_recipe(target, recipe.source_pattern, recipe.target_node)
+    sources = files_of((*recipe.source_pattern.nodes, recipe.target_node))
+    with Output(target, inputs=(*inputs, *sources), force=force) as output:
+        write_recipe(output.aside, recipe.source_pattern, recipe.target_node)
 
 
 @record
@@ -159,10 +166,12 @@ class MadeRecipe(Recipe, Result):
     """A recipe that was made of a pattern and a node.
 
     Attributes:
+        read: The files that it was made of.
         out: Where it was written, if it was.
         notes: What the user should know.
     """
 
+    read: tuple[FilePath, ...] = ()
     out: Path | None = None
     notes: tuple[str, ...] = ()
 
@@ -172,8 +181,7 @@ class MadeRecipe(Recipe, Result):
         Raises:
             OutputError: There is a file, which is not to be replaced.
         """
-        refuse_taken(None, path, force=force)
-        save_recipe(self, path)
+        save_recipe(self, path, inputs=self.read, force=force)
         return replace(self, out=Path(path))
 
     def report(self) -> Iterator[str]:
@@ -219,7 +227,8 @@ def make_recipe(
     found = pattern if isinstance(pattern, Pattern) else load_pattern(pattern)
     target = node if isinstance(node, Node) else load_node(node)
     made = recipe_from_pattern(found, target, **matching)
-    result = MadeRecipe(made.name, made.description, made.variants, made.source_pattern, made.target_node)
+    read = tuple(one for one in (pattern, node) if not isinstance(one, (Pattern, Node)))
+    result = MadeRecipe(**values(made), read=read)
     return result if recipe is None else result.save(recipe, force=force)
 
 
@@ -307,9 +316,9 @@ class DraftedRecipe(Result):
             OutputError: It cannot be written there.
         """
         target = _toml_path(path)
-        refuse_taken(self.model, target, force=force)
-        with explained(target):
-            write_atomically(target, self.toml.encode())
+        from tfsmith.formats.write import inputs_of
+
+        write_file(target, self.toml.encode(), inputs=inputs_of(self.model), force=force)
         return replace(self, out=target)
 
     def report(self) -> Iterator[str]:
@@ -338,8 +347,8 @@ def draft_recipe(
     model: ModelOrPath,
     *,
     scope: str | None = None,
-    seeds: Names = (),
-    barriers: Names = (),
+    seeds: Words = (),
+    barriers: Words = (),
     op: str = "Fused",
     name: str | None = None,
     out: Out | None = None,
@@ -421,7 +430,7 @@ class RecipeDrawing(Result):
 
 def draw_recipe(
     recipe: RecipeOrPath,
-    out: FilePath,
+    out: Out,
     *,
     model: ModelOrPath | None = None,
     variant: str | None = None,
@@ -444,16 +453,19 @@ def draw_recipe(
     Example:
         tfsmith recipe draw bert-encoder -o recipe.html --model frozen.pb
     """
+    from tfsmith.formats.write import inputs_of
     from tfsmith.verbs.replace import find
     from tfsmith.view.recipe_drawing import draw_recipe as svg
     from tfsmith.view.recipe_drawing import recipe_page
 
-    target = _path(out)
+    target = _path(out or "")
     if target.suffix not in (".svg", ".html"):
         raise OutputError("a drawing is an .svg or an .html", path=target, remedy="choose one of these endings")
     found = read_recipe(recipe, options)
     opened = None if model is None else open_model(model, options)
-    refuse_taken(opened, target, force=force)
+    read = () if isinstance(recipe, Recipe) else (recipe,)
+    output = Output(target, inputs=(*read, *(() if opened is None else inputs_of(opened))), force=force)
+    output.check()
     wanted = _variants(found, variant)
     matches = () if opened is None else find(opened, found).matches
     drawn = [(one, [match for match in matches if match.variant == one]) for one in wanted]
@@ -462,7 +474,8 @@ def draw_recipe(
         page = recipe_page(found, drawn)
     else:
         page = svg(found, drawn[0][0], next(iter(drawn[0][1]), None), len(drawn[0][1]))
-    write_atomically(target, page.encode())
+    with output, FileSink(output.aside) as sink:
+        sink.write(page.encode())
     return RecipeDrawing(found, target, opened, matches)
 
 

@@ -6,19 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Match, Miss, Recipe, Unit
-from tfsmith.passes.interface import Note
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, meeting, nearest_miss
 from tfsmith.patterns.replace import find as find_matches
 from tfsmith.patterns.replace import replace as replace_matches
 from tfsmith.records import field, record
-from tfsmith.records import replace as changed
-from tfsmith.storage.sink import explained
-from tfsmith.verbs.files import _path, _refuse_own_files
 from tfsmith.verbs.recipe import read_recipe
 from tfsmith.verbs.shared import ModelResult, Result, open_model
 from tfsmith.view.text import plural
@@ -29,14 +25,15 @@ if TYPE_CHECKING:
     from tfsmith.patterns.matcher import Found
     from tfsmith.verbs.prove import Checks, Verified
     from tfsmith.verbs.recipe import RecipeOrPath
-    from tfsmith.verbs.shared import FilePath, Kind, MatchingLoads, MatchingProves, ModelOrPath, Names, Out
+    from tfsmith.verbs.shared import FilePath, MatchingLoads, MatchingProves, ModelOrPath, Names, Out
 
-__all__ = ["FLAGS", "EditedModel", "Matches", "Replaced", "find", "replace", "save_replaced"]
+__all__ = ["FLAGS", "Matches", "Replaced", "find", "replace"]
 
 FLAGS = MappingProxyType({"recipe": ("-r", "--recipe"), "out": ("--output",)})
 _SHOWN = 100
 """So many matches or nodes are listed."""
-_QUOTED = re.compile(r"'[^']*'")
+_NAMES = re.compile(r"'[^']*'|\S+(?= \(\w+\))|\d+")
+"""What differs in reasons that are alike: names in quotes, users with their ops, numbers."""
 
 
 @record(eq=False)
@@ -94,36 +91,8 @@ def find(
     return Matches(tuple(matches), _searched=searched)
 
 
-_Edited = TypeVar("_Edited", bound="EditedModel")
-
-
-class EditedModel(ModelResult):
-    """A result that is the model with another graph, and can be written beside its own files.
-
-    Attributes:
-        link: Whether weight files are hard-linked.
-    """
-
-    __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def link(self) -> bool:
-            """Whether weight files are hard-linked."""
-
-    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
-        """Nothing: a SavedModel's graph may be written into the model's own folder; writing it checks the rest."""
-
-    def _write(self: _Edited, path: Path, *, as_: Kind | None, force: bool) -> _Edited:
-        if as_ is not None:
-            return ModelResult._write(self, path, as_=as_, force=force)
-        notes = save_replaced(self.source, self.model, path, link=self.link, force=force)
-        return changed(self, notes=(*self.notes, *notes))
-
-
 @record(eq=False)
-class Replaced(Replacement, EditedModel):
+class Replaced(Replacement, ModelResult):
     """What came of a replacement.
 
     Attributes:
@@ -137,6 +106,7 @@ class Replaced(Replacement, EditedModel):
         recipe: The recipe.
         outputs: What counted as an output besides what signatures name.
         explain: Whether the report has the nearest miss.
+        read: The file of the recipe.
         link: Whether weight files are hard-linked.
         is_trial: Whether nothing was to be written.
         out: Where the model was written, if it was.
@@ -147,6 +117,7 @@ class Replaced(Replacement, EditedModel):
     recipe: Recipe
     outputs: tuple[str, ...] = ()
     explain: bool = False
+    read: tuple[FilePath, ...] = ()
     link: bool = False
     is_trial: bool = False
     out: Path | None = None
@@ -216,9 +187,9 @@ class Replaced(Replacement, EditedModel):
             removed += sum(name not in new.by_name for name in old.by_name)
         return added, removed
 
-    def _prove(self, written: Model, checks: Checks) -> Verified:
-        # a SavedModel's graph alone has no weights beside it yet, so it is run as it is in memory
-        is_alone = self.source.kind == "saved_model" and not written.variables
+    def prove(self, written: Model, checks: Checks) -> Verified:
+        """Compares the outputs. A graph alone has no weights beside it, so it is run as it is in memory."""
+        is_alone = bool(self.source.variables) and not written.variables
         return checks.outputs(self.source, self.model if is_alone else written, {one: one for one in self.outputs})
 
 
@@ -242,7 +213,7 @@ def replace(
     Args:
         model: A SavedModel, a `.meta`, a GraphDef, or a checkpoint with its graph.
         recipe: A `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
-        out: Where to write: a graph (`.pb`, `.pbtxt`), or for a SavedModel also a folder, with its weights.
+        out: Its ending decides: `.pb`, `.pbtxt`, `.meta` with its checkpoint; without one a SavedModel folder.
         keep_shared: Keep nodes of a match that others use, beside the new ones; else such a match is left alone.
         outputs: What counts as an output, besides what signatures name; of a graph without any, the likely ones.
         limit: Replace so many matches at most.
@@ -270,7 +241,7 @@ def replace(
         notes[:0] = _left_alone(done.skipped)
     result = Replaced(
         done.model, done.matches, done.skipped, tuple(notes), done.reason, done.nearest_miss, source, found, names,
-        explain, link,
+        explain, () if isinstance(recipe, Recipe) else (recipe,), link,
     )  # fmt: skip
     return result.placed(out, options) if done.matches else result
 
@@ -279,7 +250,7 @@ def _left_alone(skipped: Sequence[Skipped]) -> Iterator[str]:
     """A line for each kind of reason, however many matches it is about."""
     groups: dict[str, list[Skipped]] = {}
     for one in skipped:
-        groups.setdefault(_QUOTED.sub("", one.reason), []).append(one)
+        groups.setdefault(_NAMES.sub("", one.reason), []).append(one)
     for alike in groups.values():
         first = alike[0].reason
         if len(alike) == 1:
@@ -325,58 +296,3 @@ def _match_facts(match: Match) -> dict[str, Any]:
 def _unit_facts(unit: Unit) -> dict[str, Any]:
     inputs = {name: str(endpoint) for name, endpoint in unit.inputs.items()}
     return {"nodes": dict(unit.nodes), "inputs": inputs, "passed": list(unit.passed)}
-
-
-def save_replaced(
-    before: Model, after: Model, path: FilePath, *, link: bool = False, force: bool = False
-) -> tuple[Note, ...]:
-    """Writes a model whose graph was changed.
-
-    A GraphDef is written with its weights, as text if the path ends in `.pbtxt`. Of a SavedModel, a path that ends in
-    `.pb` or `.pbtxt` gets the graph alone, to be put in the place of `saved_model.pb`; another one a whole folder. Of a
-    `.meta`, such a path gets the graph as a GraphDef; another one the `.meta` and its checkpoint.
-
-    Args:
-        before: The model as it was opened.
-        after: What to write.
-        path: Where.
-        link: Whether to make hard links of weight files, in place of copies.
-        force: Whether to replace what is there.
-
-    Returns:
-        What the user should know.
-
-    Raises:
-        OutputError: It cannot be written there; what was there before is untouched.
-    """
-    from tfsmith.formats.saver import Target, refuse_other_files, write_main_file, write_target
-
-    target = _path(path)
-    is_graph = target.suffix in (".pb", ".pbtxt")
-    text = target.suffix == ".pbtxt"
-    with explained(target):
-        if after.kind == "saved_model" and is_graph:
-            if not force:
-                Target(target, "graphdef", text).refuse_existing()
-            refuse_other_files(before, target)
-            write_main_file(after, target)
-            return ()
-        _refuse_own_files(before, target)
-        if after.kind == "metagraph" and not is_graph:
-            wanted = target if target.suffix == ".meta" else target.with_name(f"{target.name}.meta")
-            chosen = Target(wanted, "metagraph", prefix=wanted.with_suffix("") if after.variables else None)
-        elif after.kind == "saved_model":
-            chosen = Target(target, "saved_model")
-        else:
-            after = changed(after, kind="graphdef", raw=None)
-            chosen = Target(target, "graphdef", text)
-        if not force:
-            chosen.refuse_existing()
-        written = write_target(after, before, chosen, shards=None, link=link, force=force)
-    notes: list[Note] = []
-    if link and len(written.linked) < len(written.files):
-        copied = tuple(file.name for file in written.files if file not in written.linked)
-        notes.append(Note("not linked", copied, "they lie on a disk that cannot link to the other"))
-    if written.fingerprint:
-        notes.append(Note("fingerprint.pb is left out", (), "it is of the model as it was"))
-    return tuple(notes)

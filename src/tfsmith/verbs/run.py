@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,12 +22,14 @@ from tfsmith.engines.runner import (
     mixed_output,
     run_in_chunks,
 )
-from tfsmith.errors import OutputError, UsageError
+from tfsmith.errors import UsageError
+from tfsmith.formats.write import inputs_of
 from tfsmith.ir.model import Model
 from tfsmith.records import record
+from tfsmith.storage.place import Output
 from tfsmith.storage.sink import explained
 from tfsmith.verbs.feed_values import read_feeds
-from tfsmith.verbs.files import save
+from tfsmith.verbs.output import save
 from tfsmith.verbs.shared import Result, names_of, open_model
 from tfsmith.view.text import Section, json_value
 
@@ -186,7 +188,7 @@ def run(
     program = make_program(source, names_of(outputs) or None, signature=signature)
     values, files = read_feeds(program.inputs, inputs, seed=seed, batch=batch)
     if out is not None:
-        _refuse_taken(Path(out), [*source.origins, *files], force=force)
+        Output(out, inputs=(*inputs_of(source), *files), force=force).check()  # before the long work
     program = program.feeding(values)
     check_names(program.inputs, values)
     step("compiling")
@@ -211,7 +213,8 @@ def run(
             from tfsmith.formats.tensors.npz import write_arrays
 
             step("writing")
-            write_arrays(Path(out), results)
+            with Output(out, inputs=(*inputs_of(source), *files), force=force) as output:
+                write_arrays(output.aside, results)
         because = f", because {'; '.join(runner.refusals)}" if runner.refusals else ""
         return RunResult(
             results,
@@ -235,15 +238,6 @@ def _check(repeat: int | None, batch: int, seed: int, chunk: int | None, out: Ou
         raise UsageError("{repeat} times one run, {chunk} makes many", remedy="leave one of them out")
     if out is not None and Path(out).suffix != ".npz":
         raise UsageError("results are stored as .npz", path=out, remedy="call it NAME.npz")
-
-
-def _refuse_taken(out: Path, sources: Sequence[Path], *, force: bool) -> None:
-    if not out.exists():
-        return
-    if any(path.exists() and path.samefile(out) for path in sources):
-        raise OutputError("the output is also an input", path=out, remedy="choose another name")
-    if not force:
-        raise OutputError("the output exists already", path=out, remedy="choose another, or pass {force=True}")
 
 
 def _folder(out: Out) -> tempfile.TemporaryDirectory[str]:

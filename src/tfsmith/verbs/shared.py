@@ -9,8 +9,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
-from tfsmith import records
 from tfsmith.errors import UsageError
+from tfsmith.formats.kinds import ALL_KINDS, FileKind
 from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
 from tfsmith.view.text import Section, plain_text
@@ -18,6 +18,7 @@ from tfsmith.view.text import Section, plain_text
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from tfsmith.formats.kinds import As, Destination
     from tfsmith.verbs.prove import Checks, Verified
 
 __all__ = [
@@ -26,7 +27,6 @@ __all__ = [
     "FilePath",
     "Files",
     "Globs",
-    "Kind",
     "Loads",
     "LoadsAndWrites",
     "MATCHING",
@@ -73,7 +73,6 @@ Shapes: TypeAlias = "Mapping[str, Sequence[int | None]]"
 Entries: TypeAlias = "Mapping[str, str]"
 SignatureName: TypeAlias = str
 Signatures: TypeAlias = "Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]"
-Kind: TypeAlias = 'Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]'
 
 
 class Loads(TypedDict, total=False):
@@ -88,7 +87,7 @@ class Loads(TypedDict, total=False):
 class LoadsAndWrites(Loads, total=False):
     """And how a model is written."""
 
-    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None
     force: bool
 
 
@@ -104,7 +103,7 @@ class ProvesFolder(Loads, total=False):
 class Proves(ProvesFolder, total=False):
     """And as what kind of file."""
 
-    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"] | None
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None
 
 
 class Matching(TypedDict, total=False):
@@ -136,7 +135,7 @@ class Shared:
         checkpoint: The checkpoint (prefix or folder) of a graph that has none beside it.
         step: Which checkpoint of a folder; the latest by default.
         out: Where to write it. The ending decides what is written.
-        as_: What to write, if the ending of the output does not say it.
+        as_: What to write, whatever the ending says; keep is what it was.
         force: Replace what is there; never an input.
         verify: Run the original and the result, and write nothing if they differ.
         verify_engine: What to verify with: openvino, tensorflow, or the first that can.
@@ -253,7 +252,7 @@ class ModelResult(Result):
         """Whether the result computes what the original does, as far as that was asked."""
         return self.verified is None or self.verified.is_same
 
-    def save(self: _Made, path: FilePath, *, as_: Kind | None = None, force: bool = False) -> _Made:
+    def save(self: _Made, path: FilePath, *, as_: As | None = None, force: bool = False) -> _Made:
         """Writes the model, whole or not at all.
 
         Args:
@@ -278,30 +277,35 @@ class ModelResult(Result):
         """
         if out is None:
             return self
-        as_, force = shared.get("as_"), bool(shared.get("force"))
-        self._refuse_taken(Path(out), as_=as_, force=force)
-        if not shared.get("verify"):
-            written = self._write(Path(out), as_=as_, force=force)
-            return records.replace(written, out=written.out or Path(out))
-        from tfsmith.verbs.prove import Checks, place_proven  # loads what runs models
+        from tfsmith.verbs.output import place_result  # looking should not load what writes
 
-        checks = Checks(shared.get("verify_engine", "auto"), tuple(shared.get("op_libraries", ())))
-        return place_proven(self, Path(out), checks, as_=as_, force=force)
+        return place_result(self, out, shared)
 
-    def _refuse_taken(self, path: Path, *, as_: Kind | None, force: bool) -> None:
-        """Refuses an output that replaces an input, or what is there if that is not asked for."""
-        from tfsmith.verbs.files import refuse_taken
+    @property
+    def kinds(self) -> tuple[FileKind, ...]:
+        """The kinds of files that it can be written as."""
+        return ALL_KINDS
 
-        refuse_taken(self.model, path, force=force)
+    @property
+    def read(self) -> Sequence[FilePath]:
+        """What else was read to make it, such as a recipe; none of it is ever replaced."""
+        return ()
 
-    def _write(self: _Made, path: Path, *, as_: Kind | None, force: bool) -> _Made:
-        """Writes the model there, and gives the result as it is then."""
-        from tfsmith.verbs.files import save
+    @property
+    def shards(self) -> int | None:
+        """How many data files its checkpoint gets; None: as many as there were."""
+        return None
 
-        save(self.model, path, format=as_, force=force)
+    @property
+    def link(self) -> bool:
+        """Whether weight files that did not change are hard-linked."""
+        return False
+
+    def made_for(self: _Made, destination: Destination) -> _Made:
+        """The result as it must be for this kind of file."""
         return self
 
-    def _prove(self, written: Model, checks: Checks) -> Verified:
+    def prove(self, written: Model, checks: Checks) -> Verified:
         """Compares what was written with the original: by default every signature, else the outputs."""
         return checks.signatures(self.source, written)
 

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
-from tfsmith.errors import OutputError
+from tfsmith.formats.kinds import FileKind, kind_of
 from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT
 from tfsmith.ir.model import Model
 from tfsmith.passes.thaw import ThawedGraph, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
-from tfsmith.verbs.export import foreign_assets, with_assets
-from tfsmith.verbs.files import save
+from tfsmith.verbs.output import with_assets
 from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
 from tfsmith.view.summary import signature_facts
 from tfsmith.view.text import human_count, plural
@@ -22,11 +21,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.verbs.prove import Checks, Verified
-    from tfsmith.verbs.shared import Entries, Globs, Kind, ModelOrPath, Out, ProvesFolder, SignatureName, Signatures
+    from tfsmith.verbs.shared import Entries, Globs, ModelOrPath, Out, ProvesFolder, SignatureName, Signatures
 
 __all__ = ["FLAGS", "Thawed", "thaw"]
 
 FLAGS = {"out": ("--output-dir",)}
+_KINDS: tuple[FileKind, ...] = ("saved_model", "meta")
 
 
 @records.record
@@ -41,7 +41,7 @@ class Thawed(ThawedGraph, ModelResult):
     """
 
     source: Model
-    shards: int = 1
+    shards: int | None = None
     out: Path | None = None
     verified: Verified | None = None
 
@@ -65,11 +65,13 @@ class Thawed(ThawedGraph, ModelResult):
             "warnings": [str(note) for note in self.notes],
         }
 
-    def _write(self, path: Path, *, as_: Kind | None, force: bool) -> Thawed:
-        save(self.model, path, format=as_, shards=self.shards, force=force)
-        return self
+    @property
+    def kinds(self) -> tuple[FileKind, ...]:
+        """The kinds of files that it can be written as."""
+        return _KINDS
 
-    def _prove(self, written: Model, checks: Checks) -> Verified:
+    def prove(self, written: Model, checks: Checks) -> Verified:
+        """Compares its signatures with the original, or without any its outputs."""
         return (checks.signatures if written.signatures else checks.outputs)(self.source, written)
 
 
@@ -85,7 +87,7 @@ def thaw(
     signature: SignatureName = SERVING_DEFAULT,
     signatures: Signatures | None = None,
     method_name: str = PREDICT,
-    shards: int = 1,
+    shards: int | None = None,
     as_: Literal["saved_model", "meta"] | None = None,
     **shared: Unpack[ProvesFolder],
 ) -> Thawed:
@@ -120,32 +122,15 @@ def thaw(
         tfsmith thaw frozen.pb -o model.ckpt.meta
     """
     source = open_model(model, shared)
-    as_meta = as_ == "meta" or (as_ is None and Path(out or "").suffix == ".meta")
+    kind = as_ or ("saved_model" if out is None else kind_of(out, may=_KINDS))
     options = ThawOptions(
         min_elements,
         tuple(only),
         tuple(excluded),
         asked_signatures(signatures, inputs, outputs, signature),
         method_name,
-        kind="metagraph" if as_meta else "saved_model",
+        kind="metagraph" if kind == "meta" else "saved_model",
     )
     found = Thawed(**records.values(thaw_pass(source, options)), source=source, shards=shards)
-    result = with_assets(found.model, found.assets, source)
-    thawed = records.replace(found, model=result, notes=(*found.notes, *foreign_assets(result, source)))
-    if out is not None and as_meta:
-        out = _meta_file(Path(out), force=bool(shared.get("force")))
-    return thawed.placed(out, {**shared, "as_": "meta" if as_meta else "saved_model"})
-
-
-def _meta_file(path: Path, *, force: bool) -> Path:
-    """The `.meta` with this prefix.
-
-    Raises:
-        OutputError: There is such a checkpoint already.
-    """
-    prefix = path.with_suffix("") if path.suffix == ".meta" else path / "model.ckpt" if path.is_dir() else path
-    meta = prefix.with_name(f"{prefix.name}.meta")
-    there = [found for found in (meta, prefix.with_name(f"{prefix.name}.index")) if found.exists()]
-    if there and not force:
-        raise OutputError("this file exists", path=there[0], remedy="choose another name, or pass {force=True}")
-    return meta
+    thawed = records.replace(found, model=with_assets(found.model, found.assets, source))
+    return thawed.placed(out, {**shared, "as_": as_})

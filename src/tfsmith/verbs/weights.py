@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfsmith.errors import NotFoundInModelError, OutputError, UsageError, WrongFileError
-from tfsmith.ir.model import Checkpoint, Model
+from tfsmith.errors import NotFoundInModelError, UsageError, WrongFileError
+from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
-from tfsmith.storage.span import open_file, real_path
-from tfsmith.verbs.files import _refuse_own_files
+from tfsmith.storage.span import open_file
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
@@ -61,6 +60,7 @@ class WeightReport(Result):
         comparisons: How each compares to the other model's.
         other: What the other model was called.
         loose: Whether another dtype counts as equal.
+        read: What else was read: the map and the config.
         files: The files that were written.
         notes: What the user should know.
     """
@@ -72,6 +72,7 @@ class WeightReport(Result):
     comparisons: tuple[Comparison, ...] | None = None
     other: str = ""
     loose: bool = False
+    read: tuple[FilePath, ...] = ()
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -91,11 +92,9 @@ class WeightReport(Result):
         Raises:
             OutputError: There is something, which is not to be replaced.
         """
-        for ending in ("", ".index", ".index.json"):  # a file, a checkpoint, several files of safetensors
-            if not force and os.path.isfile(f"{os.fspath(path)}{ending}"):  # noqa: PTH113
-                what, remedy = "the output exists already", "choose another, or pass {force=True}"
-                raise OutputError(what, path=f"{os.fspath(path)}{ending}", remedy=remedy)
-        files = save_weights(self.weights, path, metadata=metadata, max_shard_bytes=max_shard_bytes)
+        files = save_weights(
+            self.weights, path, metadata=metadata, max_shard_bytes=max_shard_bytes, inputs=self.read, force=force
+        )
         return replace(self, files=files)
 
     def report(self) -> Iterator[Section | str]:
@@ -177,7 +176,7 @@ def weights(
         reverse: From the map's target names to its source names.
         strict: A weight that the map leaves over is an error.
         finite: NaNs and infinities are an error. Reads all values.
-        out: Where to write: `NAME.safetensors`, `NAME.npz`, or else a checkpoint's prefix.
+        out: Where to write: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint.
         max_shard_size: Several safetensors files of at most so much each, such as 5GB.
         metadata: Store this beside the weights.
         compare: Another model to compare with; the answer is no if they differ.
@@ -196,8 +195,7 @@ def weights(
     if scopes is not None and scopes < 1:
         raise UsageError(f"a scope of {scopes} words holds nothing", remedy="pass 1 or more")
     size = None if max_shard_size is None else _bytes(max_shard_size)
-    chosen: dict[str, Any] = {"match": match, "excluded": excluded, "training": training, "constants": constants}
-    found = load_weights(model, **chosen, **options)
+    found = load_weights(model, match=match, excluded=excluded, training=training, constants=constants, **options)
     path = str(model) if isinstance(model, (str, os.PathLike)) else str(found.path or "")
     notes: tuple[str, ...] = ()
     if map is not None:
@@ -210,9 +208,12 @@ def weights(
         raise UsageError(f"{{{option}}} goes with {{map}}", remedy="add {map}, such as {map='bert'}")
     if finite:
         require_finite(found)
-    report = WeightReport(found, path, notes=notes)
+    read = tuple(one for one in (map, config) if one is not None)
+    report = WeightReport(found, path, read=read, notes=notes)
     if compare is not None:
-        compared = tuple(compare_by_name(found, load_weights(compare, **chosen), tolerance=tolerance))
+        second = load_weights(compare, constants=constants)
+        second = select_weights(second, match, excluded, training=training, strict=False)
+        compared = tuple(compare_by_name(found, second, tolerance=tolerance))
         return replace(report, comparisons=compared, other=str(compare), loose=tolerance > 0)
     if out is not None:
         return report.save(out, metadata=metadata, max_shard_bytes=size, force=force)
@@ -237,6 +238,8 @@ def _bytes(text: str) -> int:
 def _row_facts(row: WeightRow) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": row.name, "dtype": row.dtype.name, "shape": list(row.shape.dims or ())}
     facts["bytes"] = row.bytes
+    if row.variable is not None:
+        facts["variable"] = row.variable
     if row.stats is not None:
         for key in ("min", "max", "mean", "nan", "inf"):
             facts[key] = plain_number(getattr(row.stats, key))
@@ -263,7 +266,11 @@ def _table(rows: Sequence[WeightRow], scopes: Sequence[ScopeRow] | None) -> Sect
         (row.name, row.dtype.name, str(row.shape), human_bytes(row.bytes), *(_stats(row.stats) if stats else ()))
         for row in rows
     ]
-    return Section("", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, 9)))
+    if any(row.variable for row in rows):
+        header = (*header, "variable")
+        lines = [(*cells, row.variable or "") for cells, row in zip(lines, rows, strict=True)]
+    last = 9 if stats else 4
+    return Section("", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, last)))
 
 
 def _stats(stats: Stats | None) -> tuple[str, ...]:
@@ -331,16 +338,22 @@ def save_weights(
     weights: Mapping[str, Tensor],
     path: str | os.PathLike[str],
     *,
+    as_: Literal["checkpoint", "npz", "safetensors"] | None = None,
     metadata: Mapping[str, str] | None = None,
     max_shard_bytes: int | None = None,
+    inputs: Iterable[FilePath] = (),
+    force: bool = False,
 ) -> tuple[Path, ...]:
     """Writes weights, whole or not at all. Streams: memory does not grow with them.
 
     Args:
         weights: Tensors by name; `load_weights` gives them.
-        path: `NAME.safetensors`, `NAME.npz`, or else the prefix of a checkpoint that TensorFlow restores by names.
+        path: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint that TensorFlow restores by names.
+        as_: What to write, whatever the name says.
         metadata: What to store beside them, as text by key, on top of what their own file said. Not in checkpoints.
         max_shard_bytes: For safetensors: begin another file where one would hold more; an index names them all.
+        inputs: What else was read, such as a map; none of it is replaced.
+        force: Whether to replace what is there.
 
     Returns:
         The files that were written.
@@ -349,44 +362,19 @@ def save_weights(
         UnsupportedError: A tensor has no place in the format.
         OutputError: It cannot be written there; what was there before is untouched.
     """
-    target = Path(path)
-    if not weights:
-        raise OutputError("there are no weights to write", path=target, remedy="check {match} and {excluded}")
+    from tfsmith.formats.kinds import WEIGHT_KINDS, destination_of  # looking should not load what writes
+    from tfsmith.formats.write import write_weights
+
     stored = {**(weights.metadata if isinstance(weights, Weights) else {}), **(metadata or {})}
-    _refuse_own_weights(weights, target)
-    if max_shard_bytes is not None and target.suffix != ".safetensors":
-        raise UsageError("only safetensors are split by size", path=target, remedy="write NAME.safetensors")
-    if target.suffix == ".safetensors":
-        from tfsmith.formats.tensors.safetensors import write_safetensors  # looking should not load what writes
-
-        return write_safetensors(target, weights, stored, max_shard_bytes=max_shard_bytes)
-    if target.suffix == ".npz":
-        from tfsmith.formats.tensors.npz import write_npz
-
-        write_npz(target, weights, stored)
-        return (target,)
-    from tfsmith.formats.saver import save_model
-    from tfsmith.ir.tensor_views import verify_tensor
-
-    for tensor in weights.values():
-        verify_tensor(tensor)
-    save_model(Model("checkpoint", (), dict(weights)), target, format="checkpoint")
-    return tuple(target.with_name(target.name + ending) for ending in (".data-00000-of-00001", ".index"))
-
-
-def _refuse_own_weights(weights: Mapping[str, Tensor], target: Path) -> None:
-    """An input is never overwritten, neither by a file nor by one of several."""
-    if not isinstance(weights, Weights) or not weights.files:
-        return
-    _refuse_own_files(Model("checkpoint", path=weights.path, checkpoint=Checkpoint(target, 2, weights.files)), target)
-    shard = re.compile(re.escape(target.stem) + r"(-\d{5}-of-\d{5}\.safetensors|\.safetensors\.index\.json)")
-    for path in weights.files:
-        if (
-            target.suffix == ".safetensors"
-            and shard.fullmatch(path.name)
-            and real_path(path).parent.samefile(real_path(target).parent)
-        ):
-            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+    destination = destination_of(path, as_, "checkpoint", may=WEIGHT_KINDS)
+    if metadata and destination.kind == "checkpoint":
+        remedy = "leave it out, or write .npz or .safetensors"
+        raise UsageError("a checkpoint holds no metadata", path=path, remedy=remedy)
+    own = weights.files if isinstance(weights, Weights) else ()
+    with destination.output((*own, *inputs), force=force) as output:
+        place = destination.at(output.aside)
+        files = write_weights(weights, place, metadata=stored, max_shard_bytes=max_shard_bytes)
+        return tuple(output.final(file) for file in files)
 
 
 def compare_weights(

@@ -15,16 +15,14 @@ from tfsmith.errors import (
     UnreadableFileError,
     WrongFileError,
 )
-from tfsmith.formats.checkpoint.bundle import open_bundle
+from tfsmith.formats.kinds import STATE_FILE
 from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.ir.model import Checkpoint
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_STATE_FILE
 from tfsmith.records import record
-from tfsmith.storage.sink import write_atomically
 from tfsmith.storage.span import open_file
 from tfsmith.wire.messages import new, parse
-from tfsmith.wire.text_file import read_text
 
 __all__ = [
     "CheckpointState",
@@ -39,7 +37,6 @@ __all__ = [
     "step_of",
 ]
 
-STATE_FILE = "checkpoint"
 _REMEDY = "pass the prefix of the checkpoint itself"
 
 
@@ -98,6 +95,8 @@ def read_checkpoint_state(path: Path) -> CheckpointState:
         UnreadableFileError: There is none.
         CorruptFileError: It is no such file, or names no checkpoint.
     """
+    from tfsmith.wire.text_file import read_text
+
     file = path / STATE_FILE if path.is_dir() else path
     span = open_file(file)
     if len(span) > MAX_STATE_FILE:
@@ -140,6 +139,8 @@ def write_checkpoint_state(
     """
     from google.protobuf import text_format
 
+    from tfsmith.storage.place import write_file
+
     message = new("CheckpointState")
     message.model_checkpoint_path = latest
     message.all_model_checkpoint_paths.extend(names)
@@ -149,7 +150,7 @@ def write_checkpoint_state(
     if last_preserved_timestamp is not None:
         message.last_preserved_timestamp = last_preserved_timestamp
     file = folder / STATE_FILE
-    write_atomically(file, text_format.MessageToString(message).encode())
+    write_file(file, text_format.MessageToString(message).encode(), force=True)
     return file
 
 
@@ -188,6 +189,8 @@ def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
     """
     index = index_of(prefix)
     if index.is_file():
+        from tfsmith.formats.checkpoint.bundle import open_bundle  # graphs alone need none of it
+
         refuse_foreign(sniff(open_file(index)), str(index))
         tensors = open_bundle(prefix)
         data = [path for path in tensors.shards if path.is_file()]

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 from tfsmith.errors import CorruptFileError, TfsmithError
 from tfsmith.formats.graph.graphdef import LazyOps, op_to_message, plan_graph, read_graph
 from tfsmith.formats.graph.tensorproto import plan_tensor, set_shape, shape_from_message, tensor_from_message
-from tfsmith.formats.savedmodel.object_graph import plan_objects
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype, dtype_named
 from tfsmith.ir.metagraph import (
@@ -426,6 +425,8 @@ def _add_saver(plan: WritePlan, saver: Saver | None) -> None:
 
 def _add_objects(plan: WritePlan, objects: ObjectGraph | None) -> None:
     if objects is not None:
+        from tfsmith.formats.savedmodel.object_graph import plan_objects
+
         plan.add_field(_OBJECTS, plan_objects(objects))
 
 

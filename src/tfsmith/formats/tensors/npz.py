@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from tfsmith.ir.tensor_views import TransposedTensor, verify_tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_RANK
 from tfsmith.records import record
-from tfsmith.storage.sink import AtomicFile, FileSink
+from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span
 
 if TYPE_CHECKING:
@@ -79,67 +79,78 @@ def write_npz(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, 
 
     Raises:
         UnsupportedError: A tensor holds strings or the like; nothing was written.
-        OutputError: The disk refuses; nothing is left half-written.
+        OutputError: The disk refuses.
     """
     comment = json.dumps(dict(metadata), separators=(",", ":")).encode() if metadata else b""
     if len(comment) >= 1 << 16:
         what = f"{len(comment)} bytes of metadata do not fit into the archive"
         raise LimitError(what, remedy="write safetensors instead")
-    headers = {name: _npy_header(name, tensor) for name, tensor in tensors.items()}
-    with AtomicFile(path) as sink, zipfile.ZipFile(_Stream(sink), "w") as archive:  # type: ignore[call-overload]
-        archive.comment = comment
-        for name, tensor in tensors.items():
-            verify_tensor(tensor)
-            kind = _COMMENT + tensor.dtype.base.name.encode() if _is_raw(tensor.dtype) else b""
-            size = _write_member(archive, name, headers[name], _chunks(tensor), tensor.nbytes, kind)
-            if size != tensor.nbytes:
-                what = f"gave {size} bytes, but {tensor.dtype} {tensor.shape} takes {tensor.nbytes}"
-                raise OutputError(what, where=f"tensor {name!r}", remedy="the file that it comes from is damaged")
+    _write_archive(path, [_new_array(name, tensor) for name, tensor in tensors.items()], comment)
 
 
 def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Writes arrays by key, whole or not at all; memory does not grow with them: they may be mapped files.
+    """Writes numpy's own arrays, uncompressed; memory does not grow with them.
 
     Strings are stored as numpy's bytes of a fixed length, for Python objects would have to be pickled.
 
     Raises:
-        OutputError: It cannot be written there; what was there before is untouched.
+        OutputError: The disk refuses.
     """
+    _write_archive(path, [_plain_array(name, values) for name, values in arrays.items()], b"")
+
+
+@record(eq=False)
+class _NewArray:
+    """An array that is to be written: its name, its header, its values as pieces and how many bytes these have."""
+
+    name: str
+    header: bytes
+    size: int
+    pieces: Callable[[], Iterator[bytes]]
+    comment: bytes = b""
+
+
+def _write_archive(path: Path, arrays: Iterable[_NewArray], comment: bytes) -> None:
+    with FileSink(path) as sink, zipfile.ZipFile(_Stream(sink), "w") as archive:  # type: ignore[call-overload]
+        archive.comment = comment
+        for array in arrays:
+            info = zipfile.ZipInfo(f"{array.name}.npy")
+            info.comment = array.comment
+            with archive.open(info, "w", force_zip64=array.size > 1 << 30) as member:
+                member.write(array.header)
+                size = sum(member.write(piece) for piece in array.pieces())
+            if size != array.size:
+                what = f"gave {size} bytes, but its type and shape take {array.size}"
+                remedy = "the file that it comes from is damaged"
+                raise OutputError(what, where=f"tensor {array.name!r}", remedy=remedy)
+
+
+def _plain_array(name: str, values: NDArray[Any]) -> _NewArray:
     import numpy
     from numpy.lib import format as npy
 
-    with AtomicFile(path) as sink, zipfile.ZipFile(_Stream(sink), "w") as archive:  # type: ignore[call-overload]
-        for name, values in arrays.items():
-            plain = values
-            if values.dtype.kind == "O":
-                items = values.reshape(-1).tolist()
-                plain = numpy.array(items or [b""], "S")[: len(items)].reshape(values.shape)
-            plain = numpy.ascontiguousarray(plain).reshape(values.shape)
-            has_name = plain.dtype.kind != "V" and plain.dtype.isbuiltin != 2  # bfloat16 and its like have none
-            descr = npy.dtype_to_descr(plain.dtype) if has_name else f"|V{plain.dtype.itemsize}"
-            flat, step = plain.reshape(-1), max(1, _CHUNK // max(1, plain.dtype.itemsize))
-            chunks = (flat[start : start + step].tobytes() for start in range(0, flat.size, step))
-            _write_member(archive, name, _header(descr, values.shape), chunks, plain.nbytes)
+    if values.dtype.kind == "O":
+        items = values.reshape(-1).tolist()
+        values = numpy.array(items or [b""], "S")[: len(items)].reshape(values.shape)
+    has_name = values.dtype.kind != "V" and values.dtype.isbuiltin != 2  # bfloat16 and its like have none
+    descr = npy.dtype_to_descr(values.dtype) if has_name else f"|V{values.dtype.itemsize}"
+
+    def pieces() -> Iterator[bytes]:
+        flat = numpy.ascontiguousarray(values).reshape(-1)
+        step = max(1, _CHUNK // max(1, flat.dtype.itemsize))
+        for start in range(0, flat.size, step):
+            yield flat[start : start + step].tobytes()
+
+    return _NewArray(name, _npy_header(descr, values.shape), values.nbytes, pieces)
 
 
-def _write_member(
-    archive: zipfile.ZipFile, name: str, header: bytes, chunks: Iterable[bytes], size: int, comment: bytes = b""
-) -> int:
-    """Writes one array; returns how many bytes its values have."""
-    info = zipfile.ZipInfo(f"{name}.npy")
-    info.comment = comment
-    with archive.open(info, "w", force_zip64=size > 1 << 30) as member:
-        member.write(header)
-        return sum(member.write(chunk) for chunk in chunks)
-
-
-def _chunks(tensor: Tensor) -> Iterator[bytes]:
-    for part in tensor.parts():
-        yield from part.chunks() if isinstance(part, Span) else (part,)
-
-
-def _npy_header(name: str, tensor: Tensor) -> bytes:
+def _new_array(name: str, tensor: Tensor) -> _NewArray:
     from numpy.lib import format as npy
+
+    def pieces() -> Iterator[bytes]:
+        verify_tensor(tensor)
+        for part in tensor.parts():
+            yield from part.chunks() if isinstance(part, Span) else (part,)
 
     kind = tensor.dtype.base
     if not kind.itemsize:
@@ -149,14 +160,15 @@ def _npy_header(name: str, tensor: Tensor) -> bytes:
         raise UsageError(f"{name[:100]!r} cannot be a name in a zip archive", remedy="rename it, or write safetensors")
     raw = _is_raw(kind) and not kind.name.startswith("q")
     descr = f"|V{kind.itemsize}" if raw else npy.dtype_to_descr(kind.numpy())
-    return _header(descr, tensor.shape.dims or ())
+    comment = _COMMENT + kind.name.encode() if _is_raw(kind) else b""
+    return _NewArray(name, _npy_header(descr, tensor.shape.dims or ()), tensor.nbytes, pieces, comment)
 
 
-def _header(descr: Any, shape: tuple[int, ...]) -> bytes:
+def _npy_header(descr: Any, dims: tuple[int, ...]) -> bytes:
     from numpy.lib import format as npy
 
     buffer = io.BytesIO()
-    npy.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": shape})
+    npy.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": dims})
     return buffer.getvalue()
 
 
