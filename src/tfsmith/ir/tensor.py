@@ -56,6 +56,10 @@ class Tensor(Protocol):
         """The values, read-only. Reads them; checks their checksum where there is one."""
         ...
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The values, for `numpy.asarray`; a copy where another dtype or a copy is asked for."""
+        ...
+
     def parts(self) -> Iterator[bytes | Span]:
         """The raw little-endian bytes, in order, as spans where they lie in a file. Not for strings."""
         ...
@@ -77,6 +81,16 @@ class TensorBase:
     def nbytes(self: Tensor) -> int:
         """The size of the values in bytes; no I/O."""
         return (self.shape.elements or 0) * self.dtype.itemsize
+
+    def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The values, for `numpy.asarray`: read-only; a copy where another dtype or a copy is asked for."""
+        array = self.numpy()
+        wanted = None if dtype is None else dtype.numpy() if isinstance(dtype, DType) else dtype
+        if wanted is None or array.dtype == wanted:
+            return array.copy() if copy else array
+        if copy is False:
+            raise ValueError(f"values of {array.dtype} cannot become {wanted} without a copy")
+        return array.astype(wanted)
 
     def write_to(self: Tensor, sink: Sink) -> None:
         """Streams the raw little-endian bytes; memory does not grow with the tensor."""
