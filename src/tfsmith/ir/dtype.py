@@ -87,6 +87,9 @@ class DType(Immutable):
     def __hash__(self) -> int:
         return hash(self.name)
 
+    def __repr__(self) -> str:
+        return f"DType({self.name!r})"
+
     def __str__(self) -> str:
         return self.name
 

@@ -93,6 +93,9 @@ class Shape(Immutable):
             return "it has more elements than can be counted"
         return None
 
+    def __repr__(self) -> str:
+        return f"Shape.of({None if self.dims is None else list(self._sizes()[:_SHOWN])})"
+
     def __str__(self) -> str:
         if self.dims is None:
             return "?"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 20
+_Tensor = TypeVar("_Tensor")
 
 
 class Tensor(Protocol):
@@ -76,6 +77,9 @@ class TensorBase:
 
     def __repr__(self: Tensor) -> str:
         return f"<{type(self).__name__} {self.dtype} {self.shape}>"
+
+    def __deepcopy__(self: _Tensor, memo: object) -> _Tensor:
+        return self
 
     @property
     def nbytes(self: Tensor) -> int:

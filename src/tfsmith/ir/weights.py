@@ -31,6 +31,10 @@ class Weights(Mapping[str, Tensor]):
     path: Path | None = None
     has_checksums: bool = False
 
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" {str(self.path)!r}"
+        return f"<Weights{place}, {len(self)} tensors>"
+
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 
