@@ -52,13 +52,13 @@ def _checkpoint(folder: Path) -> Path:
 
 
 def _graph(folder: Path) -> Path:
-    tfsmith.save(tfsmith.load(_checkpoint(folder)), folder / "graph.pb", format="pb")
+    tfsmith.save(tfsmith.load(_checkpoint(folder)), folder / "graph.pb")
     return folder / "graph.pb"
 
 
 def _text(folder: Path) -> Path:
-    tfsmith.save(tfsmith.load(_checkpoint(folder)), folder / "graph.pbtxt", format="pbtxt")
-    return folder / "graph.pbtxt"
+    tfsmith.save(tfsmith.load(_checkpoint(folder)), folder / "other.pbtxt")
+    return folder / "other.pbtxt"
 
 
 MODELS: list[Callable[[Path], Path]] = [
