@@ -9,21 +9,24 @@ from tfsmith.errors import UsageError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.records import record
+from tfsmith.records import FrozenDict, Immutable, record
 
 __all__ = ["Attr", "Func", "attr"]
 
 
 @record
-class Func:
+class Func(Immutable):
     """A reference to a function, with the attributes that bind its type parameters."""
 
     name: str
     attrs: Mapping[str, Attr]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", FrozenDict(self.attrs))
+
 
 @record
-class Attr:
+class Attr(Immutable):
     """A value and its kind, in the words of OpDef.
 
     Attributes:

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import UnsupportedError
-from tfsmith.records import record
+from tfsmith.records import Immutable, record
 
 if TYPE_CHECKING:
     import numpy
@@ -57,8 +57,10 @@ _IN_ML_DTYPES = ("bfloat16", "float8", "float4", "int4", "uint4", "int2", "uint2
 
 
 @record
-class DType:
+class DType(Immutable):
     """An element type. A type newer than this table is kept by its number, so that looking at it still works."""
+
+    __remedy__ = "name another one"
 
     number: int
     name: str

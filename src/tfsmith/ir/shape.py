@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from math import prod
 
 from tfsmith.limits import MAX_ELEMENTS, MAX_RANK
-from tfsmith.records import record
+from tfsmith.records import Immutable, record
 
 __all__ = ["Shape", "UNKNOWN", "SCALAR"]
 
@@ -15,8 +15,10 @@ _SHOWN = 32
 
 
 @record
-class Shape:
+class Shape(Immutable):
     """A shape. `dims` is None when even the rank is unknown; an unknown dimension is -1."""
+
+    __remedy__ = "make another one"
 
     dims: tuple[int, ...] | None
 

@@ -15,8 +15,9 @@ from tfsmith.formats.graph.nodes import (
     read_nodes,
     scan_places,
 )
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype
+from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.op_database import OpLookup, builtin_op
@@ -104,7 +105,10 @@ def _arg(message: Any) -> ArgDef:
 
 def _attr(message: Any) -> AttrDef:
     default = attr_from_message(message.default_value, message.name) if message.HasField("default_value") else None
-    return AttrDef(message.name, message.type, default)
+    minimum = message.minimum if message.has_minimum else None
+    found = attr_from_message(message.allowed_values, message.name) if message.HasField("allowed_values") else None
+    allowed = found.value if found is not None and found.kind in ("list(type)", "list(string)") else ()
+    return AttrDef(message.name, message.type, default, minimum, allowed)
 
 
 def op_to_message(op: OpDef) -> Any:
@@ -125,6 +129,11 @@ def op_to_message(op: OpDef) -> Any:
         added = message.attr.add(name=attr.name, type=attr.kind)
         if attr.default is not None:
             added.default_value.ParseFromString(plan_attr(attr.default).tobytes())
+        if attr.minimum is not None:
+            added.has_minimum, added.minimum = True, attr.minimum
+        if attr.allowed:
+            kind = "list(type)" if isinstance(attr.allowed[0], DType) else "list(string)"
+            added.allowed_values.ParseFromString(plan_attr(Attr(kind, attr.allowed)).tobytes())
     message.control_output.extend(op.control_outputs)
     message.is_stateful = op.is_stateful
     message.is_commutative = op.is_commutative
