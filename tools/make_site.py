@@ -7,8 +7,8 @@ fetched, now or by the reader's browser: fonts are the system's, and search work
 
 What is a page, where it goes and in which order follows from rules, not from a list of pages:
 
-- `docs/index.md` is the start page. Its headings are the parts of the menu, and the links of their lists the pages. A page
-  that it does not list, or lists twice, is an error.
+- `docs/index.md` is the start page. Its headings are the parts of the menu, and the links of their lists the pages. A
+  page that it does not list, or lists twice, is an error.
 - `examples/NAME/README.md` is the story NAME.
 - `*.md` at the root is a page about the project.
 - Another file that a page links to or shows is copied. A folder cannot be shown, so a link to one is only its text.
@@ -175,7 +175,9 @@ def _menu(pages: dict[Path, str]) -> list[Any]:
             menu.append({part: entries})
     listed = [page for part in menu for entries in part.values() for entry in entries for page in entry.values()]
     if len(set(listed)) < len(listed):
-        raise ValueError(f"docs/index.md lists a page twice: {sorted({one for one in listed if listed.count(one) > 1})}")
+        raise ValueError(
+            f"docs/index.md lists a page twice: {sorted({one for one in listed if listed.count(one) > 1})}"
+        )
     rest = [{_title(one): page} for one, page in pages.items() if page not in listed and page.startswith("project/")]
     return [*menu, {"The project": rest}] if rest else menu
 
