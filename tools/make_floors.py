@@ -45,8 +45,8 @@ def draw(found: list[Room]) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" role="img">',
         "<title>The floors of tfsmith: a room imports from lower floors only</title>",
-        "<style>.name{font-weight:bold;font-size:14px;fill:#1a237e}.words{font-size:11px;fill:#263238}"
-        ".side{font-size:13px;fill:#7f8c99}</style>",
+        "<style>.name{font-weight:bold;font-size:16px;fill:#1a237e}.words{font-size:13px;fill:#263238}"
+        ".side{font-size:15px;fill:#7f8c99}</style>",
     ]
     inner = WIDTH - LEFT - RIGHT
     for row, floor in enumerate(floors):
@@ -74,7 +74,7 @@ def _box(left: float, top: float, wide: float, room: Room, fill: str) -> Iterato
     yield f'<rect x="{left:.0f}" y="{top}" width="{wide:.0f}" height="{BOX}" rx="6" fill="{fill}" stroke="#78909c"/>'
     name, words = escape(", ".join(room.names)), escape(room.words)
     yield f'<text class="name" x="{middle:.0f}" y="{top + 21}" text-anchor="middle">{name}</text>'
-    yield f'<text class="words" x="{middle:.0f}" y="{top + 39}" text-anchor="middle">{words}</text>'
+    yield f'<text class="words" x="{middle:.0f}" y="{top + 40}" text-anchor="middle">{words}</text>'
 
 
 def main() -> int:
