@@ -15,7 +15,7 @@ from tfsmith.limits import MAX_DEPTH
 from tfsmith.records import FrozenDict, Immutable
 from tfsmith.storage.span import Span
 
-__all__ = ["Part", "Body", "Use"]
+__all__ = ["BACK_EDGES", "Body", "Part", "Use"]
 
 T = TypeVar("T")
 
@@ -209,12 +209,12 @@ class Body(Immutable, ABC):
         """
         waiting = dict.fromkeys(self.by_name, 0)
         for name, found in self.uses.items():
-            if name in self.by_name and self.by_name[name].op not in _BACK_EDGES:
+            if name in self.by_name and self.by_name[name].op not in BACK_EDGES:
                 for use in found:
                     waiting[use.node.name] += 1
         ready = [node for node in self.nodes if not waiting[node.name]]
         for node in ready:  # grows while it is walked
-            if node.op in _BACK_EDGES:
+            if node.op in BACK_EDGES:
                 continue
             for use in self.uses[node.name]:
                 waiting[use.node.name] -= 1
@@ -274,7 +274,7 @@ class Body(Immutable, ABC):
         )
 
 
-_BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
+BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
 
 
 def _first_repeated(nodes: tuple[Node, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.graph import Graph
@@ -12,6 +12,9 @@ from tfsmith.ir.metagraph import Collection, MetaGraph, Signature
 from tfsmith.ir.tensor import Tensor
 from tfsmith.records import FrozenDict, Immutable, field, record, replace
 from tfsmith.storage.span import Span
+
+if TYPE_CHECKING:
+    from tfsmith.ir.editor import Editor
 
 __all__ = ["Model", "Kind", "Checkpoint", "SideFile"]
 
@@ -154,6 +157,17 @@ class Model(Immutable):
             what = f"there is no meta graph with the tag set {format_tags(wanted)}"
             raise NotFoundInModelError(what, path=self.path, remedy=f"the tag sets are: {there}")
         return replace(self, selected=found[0])
+
+    def edit(self) -> Editor:
+        """Opens an edit of the selected meta graph: `with model.edit() as g:`; afterwards `g.model` is the new model.
+
+        Raises:
+            NotFoundInModelError: There is no graph.
+            InvalidModelError: Two of its nodes have one name.
+        """
+        from tfsmith.ir.editor import Editor
+
+        return Editor(self)
 
     def alone(self) -> Model:
         """The model with the selected meta graph and no others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from operator import index
 
 from tfsmith.limits import MAX_ELEMENTS, MAX_RANK
 from tfsmith.records import Immutable, record
@@ -25,7 +26,7 @@ class Shape(Immutable):
     @staticmethod
     def of(dims: Iterable[int | None] | None) -> Shape:
         """From numbers, where None or -1 means unknown."""
-        return UNKNOWN if dims is None else Shape(tuple(-1 if dim is None else int(dim) for dim in dims))
+        return UNKNOWN if dims is None else Shape(tuple(-1 if dim is None else index(dim) for dim in dims))
 
     @property
     def rank(self) -> int | None:
