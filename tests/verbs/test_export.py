@@ -167,7 +167,7 @@ def test_a_fixed_batch_leaves_what_is_known_of_outputs(tmp_path: Path) -> None:
         write_checkpoint_files(bert_classifier(batch=batch), tmp_path / str(batch))
         model = tfsmith.load(tmp_path / str(batch))
         options = api.ExportOptions({"serving_default": ({"ids": "input_ids:0"}, {"p": "loss/output:0"})}, batch_size=1)
-        found = api.export(model, tmp_path / f"{batch}.out", options=options).model.signatures["serving_default"]
+        found = api.export(model, tmp_path / f"{batch}-out", options=options).model.signatures["serving_default"]
         assert found.inputs["ids"].shape == Shape((1, 20))
         assert found.outputs["p"].shape == wanted
 

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tfsmith import records
-from tfsmith.api.files import save
 from tfsmith.api.freezing import save_frozen
+from tfsmith.api.output import save
 from tfsmith.engines.protocol import FlatGraph, Port, Stored, cut_graph
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
