@@ -65,11 +65,21 @@ class ArgDef:
 
 @record
 class AttrDef:
-    """An attribute that an op has."""
+    """An attribute that an op has.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind, as in `Attr`.
+        default: What it is where a node leaves it out; None if no node may.
+        minimum: The least value of an int, or the least length of a list.
+        allowed: The only values of a type or string, or of the items of a list of them; empty if any may be.
+    """
 
     name: str
     kind: str
     default: Attr | None = None
+    minimum: int | None = None
+    allowed: tuple[DType | bytes, ...] = ()
 
 
 @record

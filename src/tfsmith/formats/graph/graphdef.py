@@ -16,7 +16,7 @@ from tfsmith.formats.graph.nodes import (
     scan_places,
 )
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype
+from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.op_database import OpLookup, builtin_op
@@ -104,7 +104,12 @@ def _arg(message: Any) -> ArgDef:
 
 def _attr(message: Any) -> AttrDef:
     default = attr_from_message(message.default_value, message.name) if message.HasField("default_value") else None
-    return AttrDef(message.name, message.type, default)
+    allowed: list[DType | bytes] = []
+    if message.HasField("allowed_values"):
+        values = message.allowed_values.list
+        allowed = [*(dtype(number) for number in values.type), *values.s]
+    minimum = message.minimum if message.has_minimum else None
+    return AttrDef(message.name, message.type, default, minimum, tuple(allowed))
 
 
 def op_to_message(op: OpDef) -> Any:
@@ -125,6 +130,13 @@ def op_to_message(op: OpDef) -> Any:
         added = message.attr.add(name=attr.name, type=attr.kind)
         if attr.default is not None:
             added.default_value.ParseFromString(plan_attr(attr.default).tobytes())
+        for value in attr.allowed:
+            if isinstance(value, bytes):
+                added.allowed_values.list.s.append(value)
+            else:
+                added.allowed_values.list.type.append(value.number)
+        if attr.minimum is not None:
+            added.minimum, added.has_minimum = attr.minimum, True
     message.control_output.extend(op.control_outputs)
     message.is_stateful = op.is_stateful
     message.is_commutative = op.is_commutative
