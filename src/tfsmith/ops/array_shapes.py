@@ -147,8 +147,10 @@ def _reshape(ask: Ask) -> Known:
     if wanted is None or ask.known(1).rank != 1:
         rank = ask.known(1).dims
         return Known(_unknown(rank[0]) if rank is not None and len(rank) == 1 and isinstance(rank[0], int) else None)
-    if any(isinstance(size, int) and size < -1 for size in wanted) or wanted.count(-1) > 1:
+    if any(isinstance(size, int) and size < -1 for size in wanted):
         raise Conflict(f"a shape of {list(wanted)} is asked for")
+    if wanted.count(-1) > 1:  # no run gets over it, but TensorFlow loads it
+        return Known(tuple(None if size == -1 else size for size in wanted))
     elements = None if dims is None else times(dims)
     rest = times(size for size in wanted if size != -1)
     if -1 in wanted:
@@ -193,11 +195,11 @@ def _transpose(ask: Ask) -> Known:
     if order is None:
         return Known(_unknown(None if dims is None else len(dims)))
     if dims is None:
-        return Known(_unknown(len(order)))
-    if sorted(order) != list(range(len(dims))):
-        if len(order) == len(dims) and sorted(axis % len(dims) for axis in order) == list(range(len(dims))):
-            return Known(tuple(dims[axis] for axis in order))
+        return Known(_unknown(len(order)) if len(order) > 1 else None)
+    if len(order) != len(dims) or any(not -len(dims) <= axis < len(dims) for axis in order):
         raise Conflict(f"shape {text(dims)} is transposed by {list(order)}")
+    if len({axis % len(dims) for axis in order}) < len(dims):  # no run gets over it, but TensorFlow loads it
+        return Known(_unknown(len(dims)))
     return Known(tuple(dims[axis] for axis in order))
 
 
@@ -323,15 +325,13 @@ def _slice(ask: Ask) -> Known:
         return Known(_unknown(len(dims)))
     kept: list[Size] = []
     for at, (dim, size) in enumerate(zip(dims, sizes, strict=True)):
-        start = None if starts is None else starts[at]
-        if isinstance(dim, int) and start is not None and not 0 <= start <= dim - max(size, 0):
-            raise Conflict(f"{size} elements from {start} are taken of shape {text(dims)}")
-        kept.append(size if size >= 0 else minus(dim, start) if start is not None else None)
-    values = ask.values(0)
-    if values is None or starts is None or len(dims) != 1:
+        rest = None if starts is None else minus(dim, starts[at])
+        kept.append(size if size >= 0 else None if isinstance(rest, int) and rest < 0 else rest)
+    values, count = ask.values(0), kept[0] if kept else None
+    if values is None or starts is None or len(dims) != 1 or not isinstance(count, int):
         return Known(tuple(kept))
-    stop = len(values) if sizes[0] < 0 else starts[0] + sizes[0]
-    return Known(tuple(kept), values[starts[0] : stop])
+    found = values[starts[0] : starts[0] + count]
+    return Known(tuple(kept), found if len(found) == count and starts[0] >= 0 else None)
 
 
 @shape("StridedSlice", values=True)
@@ -376,7 +376,7 @@ def _strided_slice(ask: Ask) -> Known:
 
 
 def _check_index(index: Size, stride: int, dim: Size, dims: Dims) -> None:
-    if stride <= 0:
+    if stride <= 0 and isinstance(dim, int):
         raise Conflict(f"one element is taken with a step of {stride}")
     if isinstance(dim, int) and isinstance(index, int) and not -dim <= index < dim:
         raise Conflict(f"element {index} is taken of shape {text(dims)}")
@@ -458,7 +458,10 @@ def _one_hot(ask: Ask) -> Known:
     dims, depth = ask.dims(0), ask.values(1)
     if dims is None:
         return NOTHING
-    at = _axis(ask.integer("axis", -1), len(dims) + 1, dims)
+    axis = ask.integer("axis", -1)
+    if not -1 <= axis <= len(dims):
+        return NOTHING
+    at = len(dims) if axis < 0 else axis
     return Known((*dims[:at], None if depth is None else depth[0], *dims[at:]))
 
 

@@ -201,9 +201,9 @@ def shape_from(known: Known) -> Dims:
     """The sizes that a tensor asks for, such as the second input of BroadcastTo."""
     if known.values is not None and known.rank == 1:
         for value in known.values:
-            if isinstance(value, int) and value < 0:
+            if isinstance(value, int) and value < -1:
                 raise Conflict(f"a size of {value} is asked for")
-        return known.values
+        return tuple(None if value == -1 else value for value in known.values)
     rank = known.dims[0] if known.dims is not None and len(known.dims) == 1 else None
     return (None,) * rank if isinstance(rank, int) and rank <= MAX_RANK else None
 
@@ -616,7 +616,9 @@ def _resized(ask: Ask) -> Known:
 
 @shape("SoftmaxCrossEntropyWithLogits")
 def _cross_entropy(ask: Ask) -> tuple[Known, ...]:
-    dims = broadcast(ask.dims(0, 2), ask.dims(1, 2)) or (None, None)
+    dims = broadcast(ask.dims(0), ask.dims(1)) or (None, None)
+    if len(dims) != 2:
+        raise Conflict(f"logits and labels have shapes {text(ask.dims(0))} and {text(ask.dims(1))}")
     return Known(dims[:1]), Known(dims)
 
 

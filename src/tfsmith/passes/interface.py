@@ -25,6 +25,7 @@ from tfsmith.ops.families import (
     REDUCTIONS,
     SHAPE_INPUTS,
 )
+from tfsmith.ops.inference import find_conflicts
 from tfsmith.ops.traits import is_random
 from tfsmith.records import record, replace
 
@@ -263,7 +264,7 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
 
     Raises:
         NotFoundInModelError: There is no such placeholder.
-        UsageError: The new shape contradicts the old one's rank.
+        UsageError: The new shape contradicts the old one's rank, or an op that it reaches.
     """
     changes: dict[str, Node] = {}
     baked: set[int] = set()
@@ -285,7 +286,19 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
         if "_output_shapes" in node.attrs and node.name not in changes:
             changes[node.name] = node.replace(attrs={"_output_shapes": None})
     changed = graph.map_nodes(changes)
+    _check_shapes(graph, changed)
     return changed, _baked_in(changed, baked)
+
+
+def _check_shapes(before: Graph, after: Graph) -> None:
+    """Refuses shapes that an op behind the inputs cannot take."""
+    found = find_conflicts(after)
+    old = {(one.where, one.node) for one in find_conflicts(before)} if found else set()
+    for conflict in found:
+        if (conflict.where, conflict.node) not in old:
+            where = f"{conflict.where}, node {conflict.node!r} ({conflict.op})"
+            what = f"the new shapes of the inputs do not fit: {conflict.what}"
+            raise UsageError(what, where=where, remedy="pass shapes that the graph can take")
 
 
 def is_refined(before: Graph, after: Graph) -> bool:
