@@ -20,9 +20,11 @@ else:
         return lambda made: made
 
 
-__all__ = ["field", "record", "replace"]
+__all__ = ["FrozenDict", "Immutable", "field", "record", "replace"]
 
 _Record = TypeVar("_Record")
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _NOTHING: Any = type("_Nothing", (), {"__repr__": lambda self: "..."})()
 
 
@@ -95,8 +97,7 @@ def _make(plain: type[Any], *, eq: bool, repr: bool, frozen: bool) -> type[Any]:
     members["__match_args__"] = tuple(known.name for known in fields if known.init)
     members["__reduce__"] = _reduce
     if frozen:
-        members["__setattr__"] = _refuse_to_set
-        members["__delattr__"] = _refuse_to_delete
+        members["__setattr__"] = members["__delattr__"] = _refuse_to_set
     if repr:
         members.setdefault("__repr__", _repr)
     if eq:
@@ -175,9 +176,58 @@ def _restore(kind: type[Any], *values: Any) -> Any:
     return made
 
 
-def _refuse_to_set(self: Any, name: str, value: Any) -> NoReturn:
-    raise AttributeError(f"{type(self).__name__}.{name} cannot be set: records do not change; replace() gives another")
+def _refuse_to_set(self: Any, name: str, *_: Any) -> NoReturn:
+    """For an assignment and for `del`."""
+    raise AttributeError(f"{type(self).__name__}.{name}: {_refusal(self)}")
 
 
-def _refuse_to_delete(self: Any, name: str) -> NoReturn:
-    raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: a record does not change")
+def _refusal(immutable: Any) -> str:
+    kind = type(immutable)
+    return f"{kind.__name__} is immutable; {getattr(kind, '__remedy__', 'make another one')}"
+
+
+class Immutable:
+    """An object that says so when it is assigned to: attributes and items.
+
+    `__remedy__` of a class, or of a frozen record, says what to do instead.
+    """
+
+    __slots__ = ()
+    __remedy__ = "use `with model.edit() as g:`"
+
+    if not TYPE_CHECKING:  # else the checker would think that any name and any item can be assigned to
+        __setattr__ = __delattr__ = _refuse_to_set
+
+        def __setitem__(self, *_):
+            raise TypeError(_refusal(self))
+
+        __delitem__ = __setitem__
+
+    def __copy__(self: _Record) -> _Record:
+        return self
+
+    def __deepcopy__(self: _Record, memo: object) -> _Record:
+        return self
+
+
+class FrozenDict(dict[_Key, _Value]):
+    """A dict that cannot be changed and says what to do instead."""
+
+    __slots__ = ()
+    __remedy__ = "use `with model.edit() as g:`"
+
+    if not TYPE_CHECKING:
+
+        def _refuse(self, *_, **__):
+            raise TypeError(f"this mapping is immutable; {self.__remedy__}")
+
+        __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __copy__(self) -> FrozenDict[_Key, _Value]:
+        return self
+
+    def __deepcopy__(self, memo: object) -> FrozenDict[_Key, _Value]:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (dict(self),)

@@ -26,7 +26,7 @@ from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.passes.prune import clean_colocation, colocated, prune_library
 from tfsmith.passes.variables import Source, restore_sources
 from tfsmith.storage import span as span_module
-from tfsmith.storage.sink import AtomicFile, FileSink
+from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import FileSource, Span, from_bytes, open_file, release_pages
 from tfsmith.wire.plan import WritePlan
 
@@ -209,7 +209,7 @@ def test_the_disk_is_told_to_begin_early(tmp_path: Path, refused: bool, monkeypa
     monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
     monkeypatch.setattr(FileSink, "_PUSH", 300_000)
     (tmp_path / "data").write_bytes(DATA)
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         for _ in range(400):
             sink.write(b"x" * 1000)
         sink.write_span(open_file(tmp_path / "data"))
@@ -223,7 +223,7 @@ def test_the_disk_is_told_to_begin_early(tmp_path: Path, refused: bool, monkeypa
 def test_no_advice_where_there_is_none_to_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "posix_fadvise", raising=False)
     monkeypatch.setattr(FileSink, "_PUSH", 1000)
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         sink.write(DATA)
     assert (tmp_path / "out").read_bytes() == DATA
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from tfsmith.errors import UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr, Func, attr
+from tfsmith.ir.attr import Attr, Func, attr, float32
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.literals import attr_from_literal, attr_from_text, float32, literal_of, shortest
+from tfsmith.ir.literals import attr_from_literal, attr_from_text, literal_of, shortest
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor
 

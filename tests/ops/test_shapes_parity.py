@@ -319,10 +319,10 @@ def test_shapes_that_the_graph_computes() -> None:
         dims = inference.known(ours, Endpoint(node.name, 0)).shape.dims
         for mine, their in zip(dims or (), shapes[node.name], strict=True):
             assert their is None or mine in (-1, their), node.name
-    dims = {
+    named = {
         name: inference.known(ours, Endpoint(name, 0)).dims for name in ("flat", "heads", "scores", "rows", "again")
     }
-    assert dims == {
+    assert named == {
         "flat": ("12*x.0", 64),
         "heads": ("x.0", 12, 4, 16),
         "scores": ("x.0", 4, 12, 12),

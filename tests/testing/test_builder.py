@@ -13,11 +13,12 @@ import pytest
 from tfsmith.errors import UsageError
 from tfsmith.formats.graph.graphdef import plan_graph
 from tfsmith.formats.opener import open_model
+from tfsmith.ir.check import graph_problems
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import Shape
 from tfsmith.storage.span import Span
-from tfsmith.testing.builder import GraphBuilder, Names, graph_problems
+from tfsmith.testing.builder import GraphBuilder, Names
 from tfsmith.testing.models import BertConfig, ConvNetConfig, TestModel, bert_classifier, conv_net, linear_regression
 from tfsmith.testing.values import FLOAT32, INT32, INT64
 from tfsmith.testing.variables import Kind, truncated_normal, zeros
@@ -214,7 +215,7 @@ def test_every_node_fits_its_definition(kind: Kind) -> None:
     ("name", "changes", "what"),
     [
         ("add", {"op": "Nonesuch"}, "there is no op"),
-        ("add", {"inputs": ("x",)}, "it has 1 inputs, not 2"),
+        ("add", {"inputs": ("x",)}, "it has 1 input, not 2"),
         ("add", {"inputs": ("x", "gone")}, "'gone' is not there"),
         ("add", {"inputs": ("x", "x:1")}, "'x:1' does not exist"),
         ("add", {"attrs": {"T": INT64}}, "input 'x' is float32, not int64"),

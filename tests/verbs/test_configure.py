@@ -11,7 +11,7 @@ from tests.support.helpers import UNKNOWN, attr_value, field, files_of, graph_de
 import tfsmith
 from tfsmith import api, records
 from tfsmith.cli.main import main
-from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
@@ -75,7 +75,7 @@ def test_by_name(glob: str, ops: tuple[str, ...], found: list[str]) -> None:
     [
         ({"transpose_b": "true"}, "a/y", Attr("bool", True)),
         ({"transpose_a": False}, "a/y", Attr("bool", False)),
-        ({"T": "int32"}, "a/y", Attr("type", dtype_named("int32"))),
+        ({"T": "float32"}, "a/y", Attr("type", dtype_named("float32"))),
         ({"Kind": "qint8"}, "a/z", Attr("type", dtype_named("qint8"))),  # as it is now
         ({"New": "qint8"}, "a/z", Attr("type", dtype_named("qint8"))),  # as it looks
         ({"New": "12"}, "a/z", Attr("int", 12)),
@@ -102,7 +102,7 @@ def test_values_are_typed(settings: dict[str, Any], node: str, wanted: Attr) -> 
             "op MatMul has no attribute 'transpose'; its attributes are: ",
         ),
         ({"transpose_a": "maybe"}, ["MatMul"], "attribute 'transpose_a' cannot be set: 'maybe' is no bool"),
-        ({"transpose_a": 3}, ["MatMul"], "attribute 'transpose_a' is of kind bool, not int"),
+        ({"transpose_a": 3}, ["MatMul"], "attribute 'transpose_a' cannot be set: 3 is no bool; pass a bool"),
         ({"T": "flot"}, ["MatMul"], "TensorFlow has no dtype 'flot'"),
         ({"Size": "big"}, ["Bert"], "attribute 'Size' cannot be set: 'big' is no int"),
         ({"Size": 2**70}, ["Bert"], "does not fit 64 bits"),
@@ -116,6 +116,15 @@ def test_what_cannot_be(settings: dict[str, Any], ops: list[str], says: str) -> 
         api.configure(model(), settings, ops=ops)
     assert says in str(caught.value)
     assert caught.value.remedy
+
+
+def test_what_does_not_fit_the_graph() -> None:
+    with pytest.raises(InvalidModelError) as caught:
+        api.configure(model(), {"T": "string"}, ops=["MatMul"])
+    assert str(caught.value) == (
+        "the graph, node 'a/y': op MatMul: input 'a' is float32, not string; "
+        "put a Cast before it, or take another tensor"
+    )
 
 
 def test_nothing_found_and_nothing_new() -> None:
@@ -165,7 +174,7 @@ def test_a_saved_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     folder = write_saved_model(linear_regression(), tmp_path / "sm")
     before = files_of(folder)
     words = ["--op", "Placeholder", "--set", "shape=2,?"]
-    assert main(["configure", str(folder), *words, "-o", str(tmp_path / "main.pb")]) == 0
+    assert main(["configure", str(folder), *words, "-o", str(tmp_path / "main.pb"), "--as", "keep"]) == 0
     assert main(["configure", str(folder), *words, "-o", str(tmp_path / "whole"), "--link"]) == 0
     assert files_of(folder) == before
     assert main(["configure", str(folder), *words]) == 0

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
 
 from tfsmith.api.patterning import replace as replace_nodes
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.attr import Attr, float32
 from tfsmith.ir.body import Body, Part
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.literals import float32
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tfsmith import records
-from tfsmith.api.files import save
 from tfsmith.api.freezing import save_frozen
+from tfsmith.api.output import save
 from tfsmith.engines.protocol import FlatGraph, Port, Stored, cut_graph
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
@@ -191,7 +191,7 @@ class ModelProgram:
 
     def _options(self, *, keep_init: bool = False) -> FreezeOptions:
         if not self.is_plain:
-            return FreezeOptions(signature=self.signature, clear_devices=True, keep_init=keep_init)
+            return FreezeOptions(signature=self.signature, clear_devices=True, keep_init=keep_init, keep_inputs=True)
         names = tuple(dict.fromkeys(port.tensor for port in self.outputs.values()))
         return FreezeOptions(names, clear_devices=True, keep_init=keep_init)
 

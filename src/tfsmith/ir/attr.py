@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfsmith.errors import UsageError
-from tfsmith.ir.dtype import DType
+from tfsmith.errors import UnsupportedError, UsageError
+from tfsmith.ir.dtype import DType, as_dtype
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import Tensor
-from tfsmith.records import record
+from tfsmith.ir.tensor import ArrayTensor, make_tensor
+from tfsmith.records import FrozenDict, Immutable, record
 
-__all__ = ["Attr", "Func", "attr"]
+__all__ = ["Attr", "Func", "attr", "float32"]
 
 
 @record
-class Func:
+class Func(Immutable):
     """A reference to a function, with the attributes that bind its type parameters."""
 
     name: str
     attrs: Mapping[str, Attr]
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", FrozenDict(self.attrs))
+
 
 @record
-class Attr:
+class Attr(Immutable):
     """A value and its kind, in the words of OpDef.
 
     Attributes:
@@ -37,29 +41,109 @@ class Attr:
     value: Any
 
 
-def attr(value: Any) -> Attr:
-    """An attribute from a plain value, its kind told by its Python type; text is stored as UTF-8.
+def attr(value: Any, kind: str | None = None) -> Attr:
+    """An attribute from a plain value; text is stored as UTF-8.
+
+    Args:
+        value: A plain value, or one of numpy's. Where a type is wanted, "float32" and `numpy.float32` are one; where
+            a shape is wanted, so is `(1, None)`; where a tensor is wanted, an array.
+        kind: What the definition of the op says that it is; if None, the value's Python type says it.
 
     Raises:
-        UsageError: No attribute can hold this value.
+        UsageError: No attribute can hold this value, or none of this kind.
     """
     if isinstance(value, Attr):
         return value
-    if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+    if kind is not None:
+        return _of_kind(value, kind)
+    value = _unpacked(value)
+    for found, python_type in _KINDS:
+        if isinstance(value, python_type):
+            return Attr(found, value)
+    if isinstance(value, str):
+        return Attr("string", value.encode())
+    if _is_sequence(value):
         items = [attr(item) for item in value]
         kinds = {item.kind for item in items}
         if len(kinds) > 1:
             raise UsageError(f"a list attribute cannot mix {' and '.join(sorted(kinds))}", remedy="use one kind")
         return Attr(f"list({kinds.pop()})" if kinds else "list", tuple(item.value for item in items))
-    if isinstance(value, str):
-        return Attr("string", value.encode())
-    for kind, python_type in _KINDS:
-        if isinstance(value, python_type):
-            return Attr(kind, value)
-    if all(hasattr(value, name) for name in ("dtype", "shape", "parts")):
-        tensor: Tensor = value
-        return Attr("tensor", tensor)
+    if _is_tensor(value):
+        return Attr("tensor", value)
+    if hasattr(value, "__array__"):
+        return Attr("tensor", ArrayTensor.copy_of(value))
     raise UsageError(f"no attribute can hold a {type(value).__name__}", remedy="pass a plain value, a DType or a Shape")
+
+
+def _of_kind(value: Any, kind: str) -> Attr:
+    if not kind.startswith("list("):
+        return Attr(kind, _coerced(value, kind))
+    if not _is_sequence(value) and not hasattr(value, "tolist"):
+        raise _misfit(value, kind)
+    items = value.tolist() if hasattr(value, "tolist") else value
+    return Attr(kind if len(items) else "list", tuple(_coerced(item, kind[5:-1]) for item in items))
+
+
+def _coerced(value: Any, kind: str) -> Any:
+    """The value as an attribute of this kind holds it."""
+    if kind == "type":
+        try:
+            return as_dtype(value)
+        except UnsupportedError as error:
+            raise UsageError(error.what, remedy=error.remedy) from error
+    if kind == "shape" and (value is None or isinstance(value, Shape) or _is_sequence(value)):
+        try:
+            shape = value if isinstance(value, Shape) else Shape.of(value)
+        except TypeError as error:
+            raise _misfit(value, kind) from error
+        flaw = shape.flaw()
+        if flaw is not None:
+            raise UsageError(f"no tensor has the shape {shape}: {flaw}", remedy="pass a shape that a tensor can have")
+        return shape
+    if kind == "tensor":
+        return value if _is_tensor(value) else make_tensor(value)
+    value = _unpacked(value)
+    if kind == "string" and isinstance(value, (str, bytes)):
+        return value.encode() if isinstance(value, str) else value
+    if kind == "func" and isinstance(value, (str, Func)):
+        return Func(value, {}) if isinstance(value, str) else value
+    if kind == "bool" and isinstance(value, bool):
+        return value
+    if kind in ("int", "float") and isinstance(value, int) and not isinstance(value, bool):
+        if kind == "int" and not -(2**63) <= value < 2**63:
+            raise UsageError(f"{value} does not fit 64 bits", remedy="pass a smaller number")
+        return value if kind == "int" else float32(value)
+    if kind == "float" and isinstance(value, float):
+        return float32(value)
+    raise _misfit(value, kind)
+
+
+def _misfit(value: Any, kind: str) -> UsageError:
+    shown = repr(value)
+    article = "an" if kind == "int" else "a"
+    short = shown if len(shown) < 60 else f"{shown[:57]}..."
+    return UsageError(f"{short} is no {kind}", remedy=f"pass {article} {kind}")
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, Shape))
+
+
+def _is_tensor(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("dtype", "shape", "parts"))
+
+
+def _unpacked(value: Any) -> Any:
+    """One of numpy's numbers as Python's own."""
+    return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value
+
+
+def float32(value: float) -> float:
+    """A number as an attribute holds it: in 32 bits."""
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError as error:
+        raise UsageError(f"{value} is too large for a float", remedy="pass a smaller number") from error
 
 
 _KINDS: tuple[tuple[str, type], ...] = (

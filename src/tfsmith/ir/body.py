@@ -5,16 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.limits import MAX_DEPTH
+from tfsmith.records import FrozenDict, Immutable
 from tfsmith.storage.span import Span
 
-__all__ = ["Part", "Body", "Use"]
+__all__ = ["BACK_EDGES", "Body", "Part", "Use"]
 
 T = TypeVar("T")
 
@@ -58,7 +59,7 @@ class Use(NamedTuple):
     output: int
 
 
-class Body(ABC):
+class Body(Immutable, ABC):
     """Ordered, name-indexed nodes. A body never changes; indexes and use lists are made on first use and kept.
 
     Attributes:
@@ -97,7 +98,7 @@ class Body(ABC):
         Raises:
             InvalidModelError: Two nodes have one name.
         """
-        index = {node.name: node for node in self.nodes}
+        index = FrozenDict({node.name: node for node in self.nodes})
         if len(index) != len(self.nodes):
             raise InvalidModelError(
                 "two nodes have one name",
@@ -115,7 +116,14 @@ class Body(ABC):
     def __contains__(self, name: object) -> bool:
         return name in self.by_name
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For `pickle`: without the indexes, which are made again."""
+        return {key: value for key, value in self.__dict__.items() if key not in ("by_name", "uses")}
+
     def __getitem__(self, name: str) -> Node:
+        if not isinstance(name, str):
+            remedy = 'use a name, as in graph["x"], or a number on its nodes, as in graph.nodes[0]'
+            raise UsageError(f"{self.title} has nodes by name, and {name!r} is no name", remedy=remedy)
         found = self.by_name.get(name)
         if found is None:
             near = nearest(name, self.by_name)
@@ -157,7 +165,7 @@ class Body(ABC):
                 if source not in uses:
                     raise self._dangling(node, source)
                 uses[source].append(Use(node, position, output))
-        return {name: tuple(found) for name, found in uses.items()}
+        return FrozenDict({name: tuple(found) for name, found in uses.items()})
 
     def consumers(self, name: str, output: int | None = None) -> tuple[Use, ...]:
         """Who takes a tensor of this node (only output number `output`, if given). Control edges do not count."""
@@ -201,12 +209,12 @@ class Body(ABC):
         """
         waiting = dict.fromkeys(self.by_name, 0)
         for name, found in self.uses.items():
-            if name in self.by_name and self.by_name[name].op not in _BACK_EDGES:
+            if name in self.by_name and self.by_name[name].op not in BACK_EDGES:
                 for use in found:
                     waiting[use.node.name] += 1
         ready = [node for node in self.nodes if not waiting[node.name]]
         for node in ready:  # grows while it is walked
-            if node.op in _BACK_EDGES:
+            if node.op in BACK_EDGES:
                 continue
             for use in self.uses[node.name]:
                 waiting[use.node.name] -= 1
@@ -266,7 +274,7 @@ class Body(ABC):
         )
 
 
-_BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
+BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
 
 
 def _first_repeated(nodes: tuple[Node, ...]) -> str:

@@ -6,12 +6,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import UnsupportedError
-from tfsmith.records import record
+from tfsmith.records import Immutable, record
 
 if TYPE_CHECKING:
     import numpy
 
-__all__ = ["DType", "dtype", "dtype_named"]
+__all__ = ["DType", "dtype", "as_dtype", "dtype_named", "reference_to"]
 
 _REF = 100
 
@@ -57,8 +57,10 @@ _IN_ML_DTYPES = ("bfloat16", "float8", "float4", "int4", "uint4", "int2", "uint2
 
 
 @record
-class DType:
+class DType(Immutable):
     """An element type. A type newer than this table is kept by its number, so that looking at it still works."""
+
+    __remedy__ = "name another one"
 
     number: int
     name: str
@@ -123,6 +125,32 @@ def dtype(number: int) -> DType:
     """The type with this number in `DataType`; an unknown number gives a type that is only a name."""
     found = _BY_NUMBER.get(number)
     return DType(number, f"unknown_{number}", f"DT_{number}", 0) if found is None else found
+
+
+def as_dtype(kind: object) -> DType:
+    """The type that a DType, a name, a numpy dtype or a Python type means.
+
+    Raises:
+        UnsupportedError: TensorFlow has no such type, or this is none at all.
+    """
+    if isinstance(kind, DType):
+        return kind
+    if isinstance(kind, str):
+        return dtype_named(kind)
+    import numpy
+
+    try:
+        found = numpy.dtype(kind) if kind is not None else None  # type: ignore[call-overload]
+    except TypeError:
+        found = None
+    if found is None:
+        raise UnsupportedError(f"{kind!r} is no dtype", remedy="use a name such as float32, or numpy.float32")
+    return dtype_named("string" if found.kind in "OSU" else found.name)
+
+
+def reference_to(kind: DType) -> DType:
+    """The dtype of a reference to such values, as TensorFlow 1's variables have it."""
+    return dtype(kind.number + _REF)
 
 
 def dtype_named(name: str) -> DType:

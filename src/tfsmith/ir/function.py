@@ -10,14 +10,14 @@ from tfsmith.ir.body import Body, Part
 from tfsmith.ir.node import CONTROL, Endpoint, Node, is_index
 from tfsmith.ir.op_database import OpLookup, builtin_op
 from tfsmith.ir.opdef import OpDef
-from tfsmith.records import field, record
+from tfsmith.records import FrozenDict, Immutable, field, record
 from tfsmith.storage.span import Span
 
 __all__ = ["Function", "FunctionParts", "Library"]
 
 
 @record
-class FunctionParts:
+class FunctionParts(Immutable):
     """What a function consists of.
 
     Attributes:
@@ -36,6 +36,10 @@ class FunctionParts:
     attrs: Mapping[str, Attr] = field(default_factory=dict)
     arg_attrs: Mapping[int, Mapping[str, Attr]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name in ("ret", "control_ret", "attrs", "arg_attrs"):
+            object.__setattr__(self, name, FrozenDict(getattr(self, name)))
+
 
 class Function(Body):
     """A function. Inputs are written "argument", "node:output_arg:index" or "^node".
@@ -47,13 +51,14 @@ class Function(Body):
         op_def: Finds the definition of an op by name, or None.
     """
 
+    name: str
+    part: Part[FunctionParts]
+    base: Span | None
+
     def __init__(
         self, name: str, part: Part[FunctionParts], ops: OpLookup = builtin_op, base: Span | None = None
     ) -> None:
-        self.name = name
-        self.part = part
-        self.base = base
-        self.op_def = ops
+        self.__dict__.update(name=name, part=part, base=base, op_def=ops)
 
     def __repr__(self) -> str:
         return f"<Function {self.name!r}>"
@@ -154,7 +159,7 @@ class Function(Body):
         return Function(self.name, Part.of(parts), self.op_def, self.base if self.raw is None else self.raw)
 
 
-class Library(Mapping[str, Function]):
+class Library(Immutable, Mapping[str, Function]):
     """The functions of a graph, by name, in the file's order, with whatever else the library holds.
 
     Attributes:
@@ -163,6 +168,12 @@ class Library(Mapping[str, Function]):
         raw: The library's bytes, while nobody has edited it.
         extras: Other fields, tags included, which are written back as they are.
     """
+
+    _functions: Mapping[str, Function]
+    gradients: Mapping[str, str]
+    registered_gradients: Mapping[str, str]
+    raw: Span | None
+    extras: tuple[Span, ...]
 
     def __init__(
         self,
@@ -173,11 +184,13 @@ class Library(Mapping[str, Function]):
         raw: Span | None = None,
         extras: tuple[Span, ...] = (),
     ) -> None:
-        self._functions = functions or {}
-        self.gradients: Mapping[str, str] = gradients or {}
-        self.registered_gradients: Mapping[str, str] = registered_gradients or {}
-        self.raw = raw
-        self.extras = extras
+        self.__dict__.update(
+            _functions=functions or {},
+            gradients=FrozenDict(gradients or {}),
+            registered_gradients=FrozenDict(registered_gradients or {}),
+            raw=raw,
+            extras=extras,
+        )
 
     def __getitem__(self, name: str) -> Function:
         return self._functions[name]

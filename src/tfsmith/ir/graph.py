@@ -39,6 +39,12 @@ class Graph(Body):
         extras: Other fields of its file, tags included, which are written back as they are.
     """
 
+    _nodes: tuple[Node, ...]
+    versions_part: Part[Versions]
+    library: Library
+    raw: Span | None
+    extras: tuple[Span, ...]
+
     def __init__(
         self,
         nodes: tuple[Node, ...],
@@ -49,12 +55,14 @@ class Graph(Body):
         raw: Span | None = None,
         extras: tuple[Span, ...] = (),
     ) -> None:
-        self.op_def = ops
-        self._nodes = nodes
-        self.versions_part = Part.of(versions) if isinstance(versions, Versions) else versions
-        self.library = Library() if library is None else library
-        self.raw = raw
-        self.extras = extras
+        self.__dict__.update(
+            op_def=ops,
+            _nodes=nodes,
+            versions_part=Part.of(versions) if isinstance(versions, Versions) else versions,
+            library=Library() if library is None else library,
+            raw=raw,
+            extras=extras,
+        )
 
     def __repr__(self) -> str:
         return f"<Graph {len(self._nodes)} nodes, {len(self.library)} functions>"

@@ -10,17 +10,16 @@ Where nobody knows the kind, or it is not the one that the value looks like, a t
 from __future__ import annotations
 
 import re
-import struct
 from collections.abc import Mapping
 from typing import Any
 
 from tfsmith.errors import UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr, Func
+from tfsmith.ir.attr import Attr, Func, float32
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor
 
-__all__ = ["attr_from_literal", "attr_from_text", "float32", "literal_of", "shortest"]
+__all__ = ["attr_from_literal", "attr_from_text", "literal_of", "shortest"]
 
 _MOST_VALUES = 4096
 """Values of a constant that are written out for people."""
@@ -228,14 +227,6 @@ def _of_kind(attr: Attr, kind: str | None) -> Attr:
     if kind is None or attr.kind in (kind, "placeholder", "none"):
         return attr
     raise UsageError(f"a {attr.kind} is no {kind}", remedy=f"write {_EXAMPLES.get(kind, f'a {kind}')}")
-
-
-def float32(value: float) -> float:
-    """A number as an attribute holds it: in 32 bits."""
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", value))[0])
-    except OverflowError as error:
-        raise UsageError(f"{value} is too large for a float", remedy="write a smaller number") from error
 
 
 # The other way

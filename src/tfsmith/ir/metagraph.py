@@ -11,7 +11,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.records import field, record, replace
+from tfsmith.records import FrozenDict, Immutable, field, record, replace
 from tfsmith.storage.span import Span
 
 __all__ = [
@@ -33,7 +33,7 @@ SERVING_DEFAULT = "serving_default"
 
 
 @record
-class TensorInfo:
+class TensorInfo(Immutable):
     """A tensor of the graph as a signature names it.
 
     Attributes:
@@ -52,15 +52,22 @@ class TensorInfo:
     components: Mapping[str, TensorInfo] = field(default_factory=dict)
     type_spec: bytes = b""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "components", FrozenDict(self.components))
+
 
 @record
-class Signature:
+class Signature(Immutable):
     """What one entry point takes and gives, by key, in the order of the file."""
 
     inputs: Mapping[str, TensorInfo]
     outputs: Mapping[str, TensorInfo]
     method_name: str = PREDICT
     defaults: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("inputs", "outputs", "defaults"):
+            object.__setattr__(self, name, FrozenDict(getattr(self, name)))
 
 
 @record
@@ -172,7 +179,7 @@ class ObjectGraph:
 
 
 @record(eq=False)
-class MetaGraph:
+class MetaGraph(Immutable):
     """A graph with all that belongs to it. Every part is decoded on first use and written back verbatim otherwise."""
 
     graph_part: Part[Graph]
@@ -208,12 +215,12 @@ class MetaGraph:
     @property
     def collections(self) -> Mapping[str, Collection]:
         """The collections by key, sorted."""
-        return self.collections_part.value
+        return FrozenDict(self.collections_part.value)
 
     @property
     def signatures(self) -> Mapping[str, Signature]:
         """The signatures by key, sorted."""
-        return self.signatures_part.value
+        return FrozenDict(self.signatures_part.value)
 
     @property
     def assets(self) -> tuple[Asset, ...]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, Signature
 from tfsmith.ir.tensor import Tensor
-from tfsmith.records import field, record, replace
+from tfsmith.records import FrozenDict, Immutable, field, record, replace
 from tfsmith.storage.span import Span
+
+if TYPE_CHECKING:
+    from tfsmith.ir.editor import Editor
 
 __all__ = ["Model", "Kind", "Checkpoint", "SideFile"]
 
 Kind = Literal["graphdef", "metagraph", "saved_model", "checkpoint"]
-_NO_VARIABLES: Mapping[str, Tensor] = MappingProxyType({})
+_NO_VARIABLES: FrozenDict[str, Tensor] = FrozenDict()
 
 
 @record
@@ -52,7 +54,7 @@ class SideFile:
 
 
 @record(eq=False, repr=False)
-class Model:
+class Model(Immutable):
     """A model: one or several meta graphs, and variables. It never changes; passes make new ones.
 
     Attributes:
@@ -78,6 +80,10 @@ class Model:
     raw: Span | None = None
     extras: tuple[Span, ...] = ()
     origins: tuple[Path, ...] = ()
+
+    def __post_init__(self) -> None:
+        if type(self.variables) is dict:
+            object.__setattr__(self, "variables", FrozenDict(self.variables))
 
     def __repr__(self) -> str:
         place = "" if self.path is None else f" {str(self.path)!r}"
@@ -112,12 +118,12 @@ class Model:
     @property
     def signatures(self) -> Mapping[str, Signature]:
         """The signatures of the selected meta graph; none for a checkpoint alone."""
-        return self.meta.signatures if self.has_graph else {}
+        return self.meta.signatures if self.has_graph else FrozenDict()
 
     @property
     def collections(self) -> Mapping[str, Collection]:
         """The collections of the selected meta graph; none for a checkpoint alone."""
-        return self.meta.collections if self.has_graph else {}
+        return self.meta.collections if self.has_graph else FrozenDict()
 
     def get_collection(self, key: str) -> tuple[object, ...]:
         """The values of a collection: names of tensors and nodes, or decoded messages, numbers, bytes.
@@ -151,6 +157,17 @@ class Model:
             what = f"there is no meta graph with the tag set {format_tags(wanted)}"
             raise NotFoundInModelError(what, path=self.path, remedy=f"the tag sets are: {there}")
         return replace(self, selected=found[0])
+
+    def edit(self) -> Editor:
+        """Opens an edit of the selected meta graph: `with model.edit() as g:`; afterwards `g.model` is the new model.
+
+        Raises:
+            NotFoundInModelError: There is no graph.
+            InvalidModelError: Two of its nodes have one name.
+        """
+        from tfsmith.ir.editor import Editor
+
+        return Editor(self)
 
     def alone(self) -> Model:
         """The model with the selected meta graph and no others."""

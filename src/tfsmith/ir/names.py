@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 
-__all__ = ["nearest", "OBJECT_GRAPH_KEY", "is_optimizer_slot", "training_names"]
+__all__ = ["free_name", "nearest", "OBJECT_GRAPH_KEY", "is_optimizer_slot", "training_names"]
 
 _MOST_WORK = 4_000_000
 """Comparing two names takes time by the product of their lengths; this much is about a second at worst."""
+
+
+def free_name(wanted: str, taken: Container[str], *also: Container[str]) -> str:
+    """The name itself if nothing has it, else the first of `wanted_1`, `wanted_2` and so on that is free.
+
+    Args:
+        wanted: The name.
+        taken: Names that something has.
+        also: More of them.
+    """
+    free, number = wanted, 0
+    while free in taken or any(free in more for more in also):
+        number += 1
+        free = f"{wanted}_{number}"
+    return free
 
 
 def nearest(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:

@@ -113,7 +113,7 @@ class OpDef:
         if len(self.outputs) > _MOST_OUTPUTS:
             raise InvalidModelError(f"op {self.name!r} has {len(self.outputs)} outputs", remedy=_REMEDY)
         index = 0
-        attrs = self._with_defaults(attrs)
+        attrs = self.with_defaults(attrs)
         for output in self.outputs:
             count = output.count(attrs)
             if output.name == arg:
@@ -123,7 +123,7 @@ class OpDef:
 
     def output_name(self, index: int, attrs: Mapping[str, Attr]) -> str | None:
         """What a function calls output number `index`, such as "output:0"; None if the op has no such output."""
-        attrs = self._with_defaults(attrs)
+        attrs = self.with_defaults(attrs)
         for output in self.outputs:
             count = output.count(attrs)
             if index < count:
@@ -133,19 +133,23 @@ class OpDef:
 
     def input_count(self, attrs: Mapping[str, Attr]) -> int:
         """How many tensors a node with these attributes takes."""
-        attrs = self._with_defaults(attrs)
+        attrs = self.with_defaults(attrs)
         return sum(arg.count(attrs) for arg in self.inputs)
 
     def output_count(self, attrs: Mapping[str, Attr]) -> int:
         """How many tensors a node with these attributes gives."""
-        attrs = self._with_defaults(attrs)
+        attrs = self.with_defaults(attrs)
         return sum(arg.count(attrs) for arg in self.outputs)
 
     def output_types(self, attrs: Mapping[str, Attr]) -> tuple[DType | None, ...]:
         """The type of each output of a node with these attributes; None where they do not say."""
-        attrs = self._with_defaults(attrs)
-        return tuple(found for output in self.outputs for found in output.types(attrs))
+        return tuple(found for _, found in self.outputs_of(attrs))
 
-    def _with_defaults(self, attrs: Mapping[str, Attr]) -> Mapping[str, Attr]:
+    def outputs_of(self, attrs: Mapping[str, Attr]) -> list[tuple[ArgDef, DType | None]]:
+        """The argument and the type of each output of a node with these attributes; None where they do not say it."""
+        attrs = self.with_defaults(attrs)
+        return [(output, found) for output in self.outputs for found in output.types(attrs)]
+
+    def with_defaults(self, attrs: Mapping[str, Attr]) -> Mapping[str, Attr]:
         """The attributes, with those that the file leaves out because they have their default."""
         return {**self._defaults, **attrs} if self._defaults else attrs

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from operator import index
 
 from tfsmith.limits import MAX_ELEMENTS, MAX_RANK
-from tfsmith.records import record
+from tfsmith.records import Immutable, record
 
 __all__ = ["Shape", "UNKNOWN", "SCALAR"]
 
@@ -15,15 +16,17 @@ _SHOWN = 32
 
 
 @record
-class Shape:
+class Shape(Immutable):
     """A shape. `dims` is None when even the rank is unknown; an unknown dimension is -1."""
+
+    __remedy__ = "make another one"
 
     dims: tuple[int, ...] | None
 
     @staticmethod
     def of(dims: Iterable[int | None] | None) -> Shape:
         """From numbers, where None or -1 means unknown."""
-        return UNKNOWN if dims is None else Shape(tuple(-1 if dim is None else int(dim) for dim in dims))
+        return UNKNOWN if dims is None else Shape(tuple(-1 if dim is None else index(dim) for dim in dims))
 
     @property
     def rank(self) -> int | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError
+from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
@@ -28,6 +28,7 @@ __all__ = [
     "OpaqueTensor",
     "Piece",
     "SlicedTensor",
+    "make_tensor",
 ]
 
 _CHUNK = 1 << 20
@@ -159,6 +160,13 @@ class ArrayTensor(TensorBase):
             array = numpy.array(strings, object).reshape(array.shape)
         found = dtype_named(array.dtype.name) if dtype is None else dtype
         return ArrayTensor(found, array)
+
+    @staticmethod
+    def copy_of(values: Any, dtype: DType | None = None) -> ArrayTensor:
+        """As `of`, with an array of its own, which nobody else can change."""
+        import numpy
+
+        return ArrayTensor.of(numpy.array(values) if isinstance(values, numpy.ndarray) else values, dtype)
 
     @property
     def shape(self) -> Shape:
@@ -333,6 +341,29 @@ class SlicedTensor(TensorBase):
     def _is_split_along_first_axis(self) -> bool:
         inner = (self.shape.dims or ())[1:]
         return all((piece.tensor.shape.dims or ())[1:] == inner for piece in self.pieces)
+
+
+def make_tensor(value: Any, dtype: DType | None = None) -> Tensor:
+    """A tensor from a plain value or an array, which is copied; plain numbers are int32 or float32, as in TensorFlow.
+
+    Raises:
+        UsageError: No tensor can have these values.
+    """
+    import numpy
+
+    try:
+        array = numpy.array(value)
+    except ValueError as error:
+        remedy = "pass an array, or lists of one length"
+        raise UsageError(f"these are no values of a tensor: {error}", remedy=remedy) from error
+    if array.dtype.kind in "SUO":
+        flat = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
+        if not all(isinstance(item, bytes) for item in flat):
+            raise UsageError("these are no values of a tensor", remedy="pass numbers, or strings")
+        return StringTensor(Shape(array.shape), tuple(flat))
+    if dtype is None and array.dtype.kind in "iuf" and not isinstance(value, (numpy.ndarray, numpy.generic)):
+        dtype = dtype_named("float32" if array.dtype.kind == "f" else "int32")
+    return ArrayTensor.of(array, dtype)
 
 
 def _shaped(array: NDArray[Any], shape: Shape) -> NDArray[Any]:

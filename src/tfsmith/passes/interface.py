@@ -17,13 +17,18 @@ from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_RANK
 from tfsmith.ops.families import (
     BATCH_NORMS,
+    DIRECT_CALLS,
+    HANDLE_READS,
     INPUTS,
     LIKELY_OUTPUTS,
     NEVER_OUTPUTS,
     PIPELINES,
     PLACEHOLDERS,
     REDUCTIONS,
+    RESTORES,
+    SAVES,
     SHAPE_INPUTS,
+    VARIABLES,
 )
 from tfsmith.ops.inference import find_conflicts
 from tfsmith.ops.traits import is_random
@@ -36,9 +41,13 @@ __all__ = [
     "collected",
     "guess_inputs",
     "guess_outputs",
+    "clear_outputs",
     "output_type",
     "output_shape",
     "set_input_shapes",
+    "check_shapes",
+    "input_shapes",
+    "input_keys",
     "batch_shapes",
     "is_refined",
     "INIT_COLLECTIONS",
@@ -104,8 +113,12 @@ def _add(found: list[Note], nodes: Iterable[Node], what: str, remedy: str) -> No
 
 _NO_ANSWER_PREFIX = ("Apply", "ResourceApply", "SparseApply", "Scatter", "ResourceScatter", "Queue", "WriteS")
 _SUMMARY = re.compile(r"(Scalar|Histogram|Image|Tensor|Merge|Audio)Summary")
+_SAVER_OPS = SAVES | RESTORES | {"MergeV2Checkpoints"}
+_GRADIENT_OP = re.compile(r"Grad(V\d)?$|BackpropFilter|^(Sparse|Resource)?(Sparse)?Apply")
+"""Not `BackpropInput`, which is a transposed convolution in inference."""
 _TRAINING_SCOPE = re.compile(
-    r"(^|/)(gradients?|save|save_\d+|init|train(ing)?_op|Adam|GradientDescent|report_unini)(/|$)|(^|/)switch_[tf]$"
+    r"(^|/)(gradients?|gradient_tape|save|save_\d+|init|train(ing)?_op|Adam|GradientDescent|report_unini)"
+    r"(/|$)|(^|/)switch_[tf]$"
 )
 _OUTPUT_NAME = re.compile(
     r"(^|/|_)(outputs?|predictions?|predict|probabilities|probs?|logits|scores?|softmax|detections?\w*|num_detections|"
@@ -140,21 +153,86 @@ class Candidate:
 
 
 def guess_inputs(graph: Graph) -> tuple[Candidate, ...]:
-    """Placeholders and what else feeds a graph, in the file's order; linear in the nodes."""
+    """Placeholders and what else feeds a graph, in the file's order; linear in the nodes. The saver's are left out."""
+    savers = _savers(graph)
     return tuple(
         _candidate(graph, node, "it is fed from outside", 0)
         for node in graph
-        if node.op in INPUTS and not _TRAINING_SCOPE.search(node.name) and graph.consumers(node.name)
+        if node.op in INPUTS and not _TRAINING_SCOPE.search(node.name)
+        if any(use.node.name not in savers for use in graph.consumers(node.name))
     )
 
 
 def guess_outputs(graph: Graph, limit: int = 10) -> tuple[Candidate, ...]:
-    """The nodes that most look like answers, best first; linear in the nodes and edges."""
-    fed = _fed(graph)
-    found = [candidate for node in graph if (candidate := _judge(graph, node, fed)) is not None]
-    found.sort(key=lambda candidate: -candidate.score)
-    best = found[0].score if found else 0
-    return tuple(candidate for candidate in found[:limit] if candidate.score >= max(_LEAST, best - 2))
+    """The nodes that most look like outputs, best first; linear in the nodes and edges.
+
+    In a frozen graph these are its ends, whatever they are called. Elsewhere ends come before inner nodes that are
+    named like outputs, except beside gradients: what a training run leaves has many ends. Gradients and savers are
+    never outputs.
+    """
+    fed, skipped = _fed(graph), _never_outputs(graph)
+    if found := _frozen_ends(graph, fed, skipped):
+        return found[:limit]
+    likely = [candidate for node in graph if (candidate := _judge(graph, node, fed, skipped)) is not None]
+    likely.sort(key=lambda candidate: -candidate.score)
+    if not any(_GRADIENT_OP.search(node.op) for node in graph):
+        likely = [candidate for candidate in likely if _is_answer(graph, candidate, fed, skipped)] or likely
+    best = likely[0].score if likely else 0
+    return tuple(candidate for candidate in likely[:limit] if candidate.score >= max(_LEAST, best - 2))
+
+
+def clear_outputs(graph: Graph) -> tuple[Candidate, ...]:
+    """All outputs of a frozen graph, else the likely one; empty where nothing says which of several it is."""
+    likely = guess_outputs(graph)
+    if len(likely) == 1:
+        return likely
+    return _frozen_ends(graph, _fed(graph), _never_outputs(graph))
+
+
+def _frozen_ends(graph: Graph, fed: set[str], skipped: set[str]) -> tuple[Candidate, ...]:
+    """The ends of a graph that has nothing but what they need, best first; empty for other graphs."""
+    if skipped or any(node.op in VARIABLES | HANDLE_READS for node in graph):
+        return ()
+    ends = [node for node in graph if not graph.uses[node.name]]
+    if any(_gives_nothing(graph, node) or (fed and node.name not in fed) for node in ends):
+        return ()
+    return tuple(sorted((_scored(graph, node, fed) for node in ends), key=lambda candidate: -candidate.score))
+
+
+def _is_answer(graph: Graph, candidate: Candidate, fed: set[str], skipped: set[str]) -> bool:
+    """Whether a candidate is an end that an input reaches, and no loss."""
+    node = graph[_node(candidate)]
+    return (not fed or node.name in fed) and not _is_loss(node) and not _takers(graph, node, skipped)
+
+
+def _takers(graph: Graph, node: Node, skipped: set[str]) -> list[Node]:
+    """The nodes that take a tensor of this one; those of the training and the saver do not count."""
+    return [use.node for use in graph.consumers(node.name) if use.node.name not in skipped]
+
+
+def _never_outputs(graph: Graph) -> set[str]:
+    """The nodes of gradients, of summaries and of savers."""
+    ops = {node.op for node in graph}
+    unlikely = {op for op in ops if _GRADIENT_OP.search(op) or _SUMMARY.match(op)}
+    found = {node.name for node in graph if node.op in unlikely or _TRAINING_SCOPE.search(node.name)}
+    return found | _savers(graph)
+
+
+def _savers(graph: Graph) -> set[str]:
+    """The nodes that save and restore, calls of functions that do included, and all that takes a tensor from them."""
+    inside = {name for name, body in graph.library.items() if any(node.op in _SAVER_OPS for node in body.nodes)}
+    todo = [
+        node.name
+        for node in graph
+        if node.op in _SAVER_OPS or (node.op in DIRECT_CALLS and getattr(node.get("f"), "name", "") in inside)
+    ]
+    found = set(todo)
+    while todo:
+        for use in graph.uses[todo.pop()]:
+            if use.output >= 0 and use.node.name not in found:
+                found.add(use.node.name)
+                todo.append(use.node.name)
+    return found
 
 
 def collected(model: Model, key: str) -> tuple[Candidate, ...]:
@@ -182,20 +260,23 @@ def _fed(graph: Graph) -> set[str]:
     return seen
 
 
-def _judge(graph: Graph, node: Node, fed: set[str]) -> Candidate | None:
+def _judge(graph: Graph, node: Node, fed: set[str], skipped: set[str]) -> Candidate | None:
     op = node.op
     if op in NEVER_OUTPUTS or op.startswith(_NO_ANSWER_PREFIX):
         return None
-    is_last = not graph.consumers(node.name)
-    is_named = _OUTPUT_NAME.search(node.name[-_NAME_END:]) is not None
-    if not (is_last or is_named) or _SUMMARY.match(op) or _TRAINING_SCOPE.search(node.name):
+    if node.name in skipped or _gives_nothing(graph, node):
         return None
+    is_named = _OUTPUT_NAME.search(node.name[-_NAME_END:]) is not None
+    return _scored(graph, node, fed) if is_named or not _takers(graph, node, skipped) else None
+
+
+def _scored(graph: Graph, node: Node, fed: set[str]) -> Candidate:
     reasons: list[str] = []
     score = 0
-    if is_last:
+    if not graph.consumers(node.name):
         score += 2 if _is_loss(node) else 3
         reasons.append("nothing takes its output")
-    if is_named:
+    if _OUTPUT_NAME.search(node.name[-_NAME_END:]) is not None:
         score += 3
         reasons.append("it is named like an output")
     if node.name in fed:
@@ -203,10 +284,15 @@ def _judge(graph: Graph, node: Node, fed: set[str]) -> Candidate | None:
         reasons.append("an input reaches it")
     elif fed:
         score -= 2
-    if op in LIKELY_OUTPUTS:
+    if node.op in LIKELY_OUTPUTS:
         score += 1
-        reasons.append(f"{op} often ends a model")
+        reasons.append(f"{node.op} often ends a model")
     return _candidate(graph, node, ", ".join(reasons), score)
+
+
+def _gives_nothing(graph: Graph, node: Node) -> bool:
+    op = graph.op_def(node.op)
+    return op is not None and not op.outputs
 
 
 def _is_loss(node: Node) -> bool:
@@ -259,17 +345,21 @@ def batch_shapes(graph: Graph, size: int) -> dict[str, Shape]:
 def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, list[Note]]:
     """Gives placeholders new shapes and drops every `_output_shapes`, which no longer holds.
 
+    Args:
+        graph: The graph.
+        shapes: The new shapes, by placeholder (`input_shapes`).
+
     Returns:
         The graph, and a note where constants bake in the old batch size.
 
     Raises:
         NotFoundInModelError: There is no such placeholder.
-        UsageError: The new shape contradicts the old one's rank, or an op that it reaches.
+        UsageError: The new shape contradicts the old one's rank.
     """
     changes: dict[str, Node] = {}
     baked: set[int] = set()
     for name, shape in shapes.items():
-        node = _placeholder(graph, parse_input(name).node)
+        node = _placeholder(graph, name, {})
         old = node.get("shape", UNKNOWN)
         flaw = shape.flaw()
         if flaw is not None:
@@ -286,19 +376,57 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
         if "_output_shapes" in node.attrs and node.name not in changes:
             changes[node.name] = node.replace(attrs={"_output_shapes": None})
     changed = graph.map_nodes(changes)
-    _check_shapes(graph, changed)
     return changed, _baked_in(changed, baked)
 
 
-def _check_shapes(before: Graph, after: Graph) -> None:
-    """Refuses shapes that an op behind the inputs cannot take."""
-    found = find_conflicts(after)
+def check_shapes(before: Graph, after: Graph, notes: Sequence[Note]) -> None:
+    """Checks that ops can take the new shapes of the inputs; TensorFlow would not load a graph that cannot be.
+
+    Args:
+        before: The graph with its old shapes.
+        after: What will be written of it, with its new shapes.
+        notes: What `set_input_shapes` noted.
+
+    Raises:
+        UsageError: An op cannot.
+    """
+    found = () if before is after else find_conflicts(after)
     old = {(one.where, one.node) for one in find_conflicts(before)} if found else set()
     for conflict in found:
         if (conflict.where, conflict.node) not in old:
             where = f"{conflict.where}, node {conflict.node!r} ({conflict.op})"
             what = f"the new shapes of the inputs do not fit: {conflict.what}"
-            raise UsageError(what, where=where, remedy="pass shapes that the graph can take")
+            remedies = [f"{note.what}; {note.remedy}" for note in notes]
+            raise UsageError(what, where=where, remedy=(*remedies, "pass shapes that the graph can take")[0])
+
+
+def input_shapes(
+    graph: Graph, batch_size: int | None, shapes: Mapping[str, Shape], keys: Mapping[str, str]
+) -> dict[str, Shape]:
+    """The new shapes by placeholder: those of a batch of this size, and those given by name or key, which count more.
+
+    Raises:
+        NotFoundInModelError: There is no such placeholder.
+        UsageError: The size cannot be, or two names mean one placeholder.
+    """
+    given: dict[str, Shape] = {}
+    for name, shape in shapes.items():
+        node = _placeholder(graph, name, keys).name
+        if node in given:
+            raise UsageError(f"two shapes are given for placeholder {node!r}", remedy="give one, by key or by name")
+        given[node] = shape
+    return given if batch_size is None else {**batch_shapes(graph, batch_size), **given}
+
+
+def input_keys(model: Model, signature: str | None = None) -> dict[str, str]:
+    """The placeholders that keys of signatures mean, by key; those of the signature asked for, or default, win."""
+    wanted = {signature: 0, SERVING_DEFAULT: 1}
+    found: dict[str, str] = {}
+    for name in sorted(model.signatures, key=lambda name: wanted.get(name, 2)):
+        for key, info in model.signatures[name].inputs.items():
+            if info.encoding == "dense":
+                found.setdefault(key, parse_input(info.name).node)
+    return found
 
 
 def is_refined(before: Graph, after: Graph) -> bool:
@@ -316,12 +444,14 @@ def is_refined(before: Graph, after: Graph) -> bool:
     return True
 
 
-def _placeholder(graph: Graph, name: str) -> Node:
-    found = graph.by_name.get(name)
-    if found is not None and found.op in PLACEHOLDERS:
-        return found
+def _placeholder(graph: Graph, name: str, keys: Mapping[str, str]) -> Node:
+    """The placeholder of this name, else the one that this key means."""
+    for wanted in (parse_input(name).node, keys.get(name, "")):
+        found = graph.by_name.get(wanted)
+        if found is not None and found.op in PLACEHOLDERS:
+            return found
     there = [node.name for node in graph if node.op in PLACEHOLDERS]
-    near = nearest(name, there) or there
+    near = nearest(name, [*there, *(key for key, node in keys.items() if node in graph)]) or there
     remedy = f"the placeholders are: {', '.join(near[:8])}" if near else "the graph has no placeholder"
     raise NotFoundInModelError(f"there is no placeholder {name!r}", remedy=remedy)
 
@@ -408,9 +538,10 @@ def choose_outputs(model: Model, outputs: Sequence[str] | None, signature: str |
     left = collected(model, "outputs")
     if left:
         return {candidate.tensor: parse_input(candidate.tensor) for candidate in left}
+    clear = clear_outputs(model.graph)
+    if clear:
+        return {candidate.tensor: parse_input(candidate.tensor) for candidate in clear}
     likely = guess_outputs(model.graph)
-    if len(likely) == 1:
-        return {likely[0].tensor: parse_input(likely[0].tensor)}
     if not likely:
         raise UsageError("nothing says what the outputs are", path=model.path, remedy="name them (--outputs a,b)")
     listed = "; ".join(f"{candidate.tensor} ({candidate.reason})" for candidate in likely[:5])
@@ -485,9 +616,9 @@ def make_signatures(
         return {key: _shaped(found, model, graph) for key, found in there.items()}
     inputs, outputs = collected(model, "inputs"), collected(model, "outputs")
     if not outputs and guess:
-        inputs, outputs = guess_inputs(graph), guess_outputs(graph)
-    if not outputs or (guess and len(outputs) > 1 and not collected(model, "outputs")):
-        raise _unclear(model, outputs)
+        inputs, outputs = guess_inputs(graph), clear_outputs(graph)
+    if not outputs:
+        raise _unclear(model, guess_outputs(graph) if guess else ())
     reached = graph.ancestors(_node(candidate) for candidate in outputs)
     taken = [candidate for candidate in inputs if _node(candidate) in reached]
     return {SERVING_DEFAULT: Signature(_named(model, graph, taken), _named(model, graph, outputs), method_name)}

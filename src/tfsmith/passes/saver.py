@@ -100,7 +100,7 @@ class _Saver:
         restored = self._restore(filename, variables, sharded)
         return Saver(f"{filename}:0", f"{saved}:0", restored, 5, sharded, 10000.0, 2)
 
-    def _add(self, name: str, op: str, inputs: Sequence[str], attrs: dict[str, object] | None = None) -> str:
+    def _add(self, name: str, op: str, inputs: Sequence[str], attrs: Mapping[str, object] | None = None) -> str:
         base = full = f"{self._scope}/{name}"
         number = 0
         while full in self._taken:

@@ -6,31 +6,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from tfsmith.errors import InvalidModelError, UsageError
+from tfsmith.errors import UsageError
 from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.check import attrs_problems, type_problems
+from tfsmith.ir.dtype import DType, reference_to
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.metagraph import Collection
-from tfsmith.ir.node import Node, parse_input
+from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
+from tfsmith.ir.tensor import FilledTensor, Tensor, make_tensor
 from tfsmith.ops.shapes import infer
 from tfsmith.ops.sizes import Conflict
 from tfsmith.testing.values import (
-    FLOAT32,
     INT32,
     Operation,
     Output,
-    reference_to,
 )
 from tfsmith.testing.variables import Initializer, Kind, Values, Variable, make_variable
 
 __all__ = [
     "Names",
-    "graph_problems",
-    "node_problems",
     "GRAPH_VERSION",
     "GraphBuilder",
     "Operand",
@@ -82,88 +79,6 @@ class Names:
             yield
         finally:
             self.scope = before
-
-
-def graph_problems(graph: Graph) -> Iterator[str]:
-    """All that is wrong with the nodes of a graph, one sentence each; none if all is well. Decodes every node."""
-    for node in graph.nodes:
-        definition = graph.op_def(node.op)
-        if definition is None:
-            yield f"node {node.name!r}: there is no op {node.op!r}"
-            continue
-        yield from _dangling(graph, node)
-        types = [_type_of(graph, text) for text in node.data_inputs]
-        for problem in node_problems(definition, node.attrs, types):
-            yield f"node {node.name!r} ({node.op}): {problem}"
-
-
-def node_problems(
-    definition: OpDef, attrs: Mapping[str, Attr], inputs: Sequence[DType | None], *, complete: bool = True
-) -> Iterator[str]:
-    """All that is wrong with one node.
-
-    Args:
-        definition: Its op.
-        attrs: Its attributes.
-        inputs: The dtypes of its inputs, references marked as such; None where one is not known.
-        complete: Whether attributes with a default must be there as well, as TensorFlow writes them.
-    """
-    known = {one.name: one for one in definition.attrs}
-    for name, value in attrs.items():
-        if name.startswith("_"):
-            continue
-        if name not in known:
-            yield f"the op has no attribute {name!r}"
-        elif value.kind != known[name].kind and not (value.kind == "list" and known[name].kind.startswith("list(")):
-            yield f"attribute {name!r} is of kind {value.kind}, not {known[name].kind}"
-    for name, wanted in known.items():
-        if name not in attrs and (complete or wanted.default is None):
-            yield f"attribute {name!r} is missing"
-    yield from _input_problems(definition, attrs, inputs)
-
-
-def _input_problems(definition: OpDef, attrs: Mapping[str, Attr], inputs: Sequence[DType | None]) -> Iterator[str]:
-    try:
-        wanted = [(arg, kind) for arg in definition.inputs for kind in arg.types(attrs)]
-    except InvalidModelError as error:
-        yield error.what
-        return
-    if len(wanted) != len(inputs):
-        yield f"it has {len(inputs)} inputs, not {len(wanted)}"
-        return
-    for (arg, kind), given in zip(wanted, inputs, strict=True):
-        if given is None:
-            continue
-        if kind is not None and given.base != kind.base:
-            yield f"input {arg.name!r} is {given}, not {kind}"
-        if arg.is_ref and not given.is_ref:
-            yield f"input {arg.name!r} is {given}, not a reference"
-
-
-def _dangling(graph: Graph, node: Node) -> Iterator[str]:
-    for text in node.inputs:
-        name, index = parse_input(text)
-        if name not in graph:
-            yield f"node {node.name!r}: its input {name!r} is not there"
-        elif index >= len(_output_types(graph, graph[name])):
-            yield f"node {node.name!r}: its input {text!r} does not exist"
-
-
-def _output_types(graph: Graph, node: Node) -> tuple[DType | None, ...]:
-    definition = graph.op_def(node.op)
-    return () if definition is None else definition.output_types(node.attrs)
-
-
-def _type_of(graph: Graph, text: str) -> DType | None:
-    name, index = parse_input(text)
-    if name not in graph:
-        return None
-    types = _output_types(graph, graph[name])
-    found = types[index] if index < len(types) else None
-    definition = graph.op_def(graph[name].op)
-    if found is None or definition is None or not any(arg.is_ref for arg in definition.outputs):
-        return found
-    return reference_to(found)
 
 
 GRAPH_VERSION = 2474
@@ -420,7 +335,8 @@ class GraphBuilder:
             attrs |= _attrs_told_by(arg, group)
         attrs |= given
         inputs = [output for group in groups for output in group]
-        for problem in node_problems(definition, attrs, [one.dtype for one in inputs]):
+        problems = attrs_problems(definition, attrs, complete=True)
+        for problem in (*problems, *type_problems(definition, attrs, [one.dtype for one in inputs])):
             raise UsageError(problem, where=f"node {name!r} ({definition.name})", remedy="check the call")
         if name in self._drafts:
             raise UsageError("there is such a node already", where=f"node {name!r}", remedy="choose another name")
@@ -445,19 +361,6 @@ class GraphBuilder:
                 waits.update(controller.waits_for)
             controller.inside.add(name)
         return tuple(f"^{one}" for one in sorted(waits - inputs))
-
-
-def make_tensor(value: Any, dtype: DType | None = None) -> Tensor:
-    """A tensor from a plain value, with TensorFlow's default dtypes: int32 and float32."""
-    import numpy
-
-    array = numpy.asarray(value)
-    if array.dtype.kind in "SUO":
-        flat = [item.encode() if isinstance(item, str) else item for item in array.reshape(-1).tolist()]
-        return StringTensor(Shape(array.shape), tuple(flat))
-    if dtype is None and array.dtype.kind in "iuf" and not isinstance(value, (numpy.ndarray, numpy.generic)):
-        dtype = FLOAT32 if array.dtype.kind == "f" else INT32
-    return ArrayTensor.of(array, dtype)
 
 
 def _known_types(definition: OpDef, inputs: Sequence[Operand], given: Mapping[str, Attr]) -> dict[str, DType]:

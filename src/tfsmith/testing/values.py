@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tfsmith.ir.dtype import DType, dtype, dtype_named
+from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ops.sizes import Known
 from tfsmith.records import record
@@ -19,7 +19,6 @@ __all__ = [
     "STRING",
     "Operation",
     "Output",
-    "reference_to",
 ]
 
 BOOL: Final = dtype_named("bool")
@@ -29,11 +28,6 @@ INT32: Final = dtype_named("int32")
 INT64: Final = dtype_named("int64")
 RESOURCE: Final = dtype_named("resource")
 STRING: Final = dtype_named("string")
-
-
-def reference_to(kind: DType) -> DType:
-    """The dtype of a reference to such values, as TensorFlow 1's variables have it."""
-    return dtype(kind.number + 100)
 
 
 @record

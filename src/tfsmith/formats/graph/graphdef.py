@@ -15,6 +15,7 @@ from tfsmith.formats.graph.nodes import (
     read_nodes,
     scan_places,
 )
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.function import Function, FunctionParts, Library
@@ -104,12 +105,10 @@ def _arg(message: Any) -> ArgDef:
 
 def _attr(message: Any) -> AttrDef:
     default = attr_from_message(message.default_value, message.name) if message.HasField("default_value") else None
-    allowed: list[DType | bytes] = []
-    if message.HasField("allowed_values"):
-        values = message.allowed_values.list
-        allowed = [*(dtype(number) for number in values.type), *values.s]
     minimum = message.minimum if message.has_minimum else None
-    return AttrDef(message.name, message.type, default, minimum, tuple(allowed))
+    found = attr_from_message(message.allowed_values, message.name) if message.HasField("allowed_values") else None
+    allowed = found.value if found is not None and found.kind in ("list(type)", "list(string)") else ()
+    return AttrDef(message.name, message.type, default, minimum, allowed)
 
 
 def op_to_message(op: OpDef) -> Any:
@@ -130,13 +129,11 @@ def op_to_message(op: OpDef) -> Any:
         added = message.attr.add(name=attr.name, type=attr.kind)
         if attr.default is not None:
             added.default_value.ParseFromString(plan_attr(attr.default).tobytes())
-        for value in attr.allowed:
-            if isinstance(value, bytes):
-                added.allowed_values.list.s.append(value)
-            else:
-                added.allowed_values.list.type.append(value.number)
         if attr.minimum is not None:
-            added.minimum, added.has_minimum = attr.minimum, True
+            added.has_minimum, added.minimum = True, attr.minimum
+        if attr.allowed:
+            kind = "list(type)" if isinstance(attr.allowed[0], DType) else "list(string)"
+            added.allowed_values.ParseFromString(plan_attr(Attr(kind, attr.allowed)).tobytes())
     message.control_output.extend(op.control_outputs)
     message.is_stateful = op.is_stateful
     message.is_commutative = op.is_commutative
