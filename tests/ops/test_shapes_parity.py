@@ -292,7 +292,7 @@ def test_we_know_nearly_as_much() -> None:
             sizes = [size for size in other or () if size is not None]
             all_known += len(sizes)
             known += sum(1 for size in one.shape.dims or () if size >= 0)
-    assert known > 0.99 * all_known
+    assert known > 0.96 * all_known
     assert refused > 0.85 * all_refused
 
 

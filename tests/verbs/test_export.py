@@ -83,7 +83,7 @@ def test_shapes_are_fixed(training: Path, tmp_path: Path) -> None:
     found = tfsmith.export(tmp_path / "open", tmp_path / "out", **INTERFACE, options=options).model
     assert found.signatures["serving_default"].inputs["input_ids"].shape == Shape((4, 20))
     with pytest.raises(
-        UsageError, match="do not fit: .*constants bake in the old batch size 1; export the model with an"
+        UsageError, match=r"do not fit: .*constants bake in the old batch size 1; export the model with an"
     ):
         tfsmith.export(training, tmp_path / "baked", **INTERFACE, options=options)
     assert not (tmp_path / "baked").exists()

@@ -158,8 +158,8 @@ def test_input_shapes_that_contradict_the_next_op_are_refused() -> None:
     with pytest.raises(UsageError) as caught:
         freeze_report(small(), FreezeOptions(("y",), input_shapes={"x": Shape((3, 5))}))
     assert str(caught.value) == (
-        "the graph, node 'y' (Mul): the new shapes of the inputs do not fit: shapes are [3, 5] and [2], which cannot be "
-        "broadcast; pass shapes that the graph can take"
+        "the graph, node 'y' (Mul): the new shapes of the inputs do not fit: shapes are [3, 5] and [2], which cannot "
+        "be broadcast; pass shapes that the graph can take"
     )
 
 
