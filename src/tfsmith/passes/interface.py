@@ -526,7 +526,7 @@ def choose_outputs(model: Model, outputs: Sequence[str] | None, signature: str |
         UsageError: Nothing says what the outputs are; the remedy names the likely ones.
     """
     if outputs:
-        return {name: check_tensor(model, name) for name in outputs}
+        return {name: check_tensor(model, name) for name in ([outputs] if isinstance(outputs, str) else outputs)}
     chosen = choose_signature(model, signature)
     if chosen is not None:
         found: dict[str, Endpoint] = {}

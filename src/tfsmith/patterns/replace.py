@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, UsageError
@@ -173,7 +174,7 @@ class Edit:
         if not self.made_ops:
             return self._body.op_def
         known, made = self._body.op_def, dict(self.made_ops)
-        return lambda name: known(name) or made.get(name)
+        return partial(_find_op, known, made)
 
     def _touched(self) -> set[str]:
         """The nodes that take a tensor which was moved, or wait for a node that is gone."""
@@ -280,6 +281,10 @@ class Edit:
             if use.node.name not in self.gone and not is_moved:
                 return True
         return False
+
+
+def _find_op(known: OpLookup, made: Mapping[str, OpDef], name: str) -> OpDef | None:
+    return known(name) or made.get(name)
 
 
 def _output_name(op: OpDef | None, attrs: Mapping[str, Attr], output: int, op_name: str) -> str:

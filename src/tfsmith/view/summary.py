@@ -10,7 +10,7 @@ from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph, count_ops
 from tfsmith.ir.metagraph import Collection, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Model, html_table
 from tfsmith.ir.names import OBJECT_GRAPH_KEY, is_optimizer_slot
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
@@ -88,6 +88,21 @@ class Summary:
     custom_ops: tuple[str, ...] = ()
     assets: tuple[str, ...] = ()
     frozen: bool = False
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = [
+            ("written by", f"TensorFlow {self.tensorflow_version}" if self.tensorflow_version else ""),
+            (
+                "variables",
+                f"{self.variables.count} ({self.variables.parameters} parameters, {self.variables.bytes} bytes)",
+            ),
+            ("constants", f"{self.constants.count} ({self.constants.bytes} bytes)"),
+            ("nodes", f"{self.node_count}, and {self.function_nodes} in {self.function_count} functions"),
+            ("ops", ", ".join(f"{op} {count}" for op, count in list(self.ops.items())[:8])),
+            ("custom ops", ", ".join(self.custom_ops)),
+        ]
+        return html_table(self.title, [(name, value) for name, value in rows if value])
 
 
 def summarize(model: Model) -> Summary:
