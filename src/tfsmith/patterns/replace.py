@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, UsageError
@@ -16,6 +17,7 @@ from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.recipe import Match, Miss, Recipe
+from tfsmith.ops.inference import Inference
 from tfsmith.passes.interface import Note
 from tfsmith.passes.prune import colocated
 from tfsmith.patterns.build import Draft, Source
@@ -31,7 +33,6 @@ from tfsmith.patterns.replaceable import (
     plan_match,
     stale_contexts,
 )
-from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import record
 from tfsmith.records import replace as changed
 
@@ -173,7 +174,7 @@ class Edit:
         if not self.made_ops:
             return self._body.op_def
         known, made = self._body.op_def, dict(self.made_ops)
-        return lambda name: known(name) or made.get(name)
+        return partial(_find_op, known, made)
 
     def _touched(self) -> set[str]:
         """The nodes that take a tensor which was moved, or wait for a node that is gone."""
@@ -282,6 +283,10 @@ class Edit:
         return False
 
 
+def _find_op(known: OpLookup, made: Mapping[str, OpDef], name: str) -> OpDef | None:
+    return known(name) or made.get(name)
+
+
 def _output_name(op: OpDef | None, attrs: Mapping[str, Attr], output: int, op_name: str) -> str:
     found = None if op is None else op.output_name(output, attrs)
     if found is None:
@@ -386,7 +391,7 @@ class _Work:
         self._model = model
         self._recipe = recipe
         self._options = options
-        self._knowledge = Knowledge(model.graph, model.meta.objects)
+        self._inference = Inference(model.graph, model.meta.objects)
         self._bodies: dict[str | None, Body] = {}
         self._done: list[Match] = []
         self._skipped: list[Skipped] = []
@@ -420,7 +425,7 @@ class _Work:
                 self._recipe,
                 body,
                 outside,
-                self._knowledge,
+                self._inference,
                 gone=edit.gone,
                 taken=edit.taken,
                 keep_shared=self._options.keep_shared,
