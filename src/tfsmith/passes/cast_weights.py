@@ -18,7 +18,17 @@ from tfsmith.ir.names import FreeNames, free_name
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor_views import cast_tensor
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS
-from tfsmith.passes.inline import CALLERS, rename_output, rename_outputs
+from tfsmith.ops.families import (
+    CALLS,
+    HANDLE_ENDS,
+    HANDLE_FACTS,
+    HANDLE_READS,
+    HANDLE_WRITES,
+    HANDS_ON,
+    REF_WRITES,
+    SWITCHES,
+)
+from tfsmith.passes.inline import rename_output, rename_outputs
 from tfsmith.records import replace
 
 __all__ = ["cast_constants", "cast_variables", "is_wide"]
@@ -26,12 +36,7 @@ __all__ = ["cast_constants", "cast_variables", "is_wide"]
 _DAMAGED = "the file is damaged; fetch it again"
 _RESOURCE = dtype_named("resource")
 _WIDE = frozenset({"float32", "float64"})
-_HANDS_ON = frozenset({"Identity", "Enter", "Exit", "NextIteration", "Switch", "Merge", "_SwitchN"})
-# Reads of a resource, with what functions call their result.
-_READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
-_WRITES = frozenset({"Assign", "AssignAdd", "AssignSub"})
-_RESOURCE_WRITES = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
-_NO_VALUE = frozenset({"VariableShape", "VarIsInitializedOp", "DestroyResourceOp", "DisableCopyOnRead"})
+# What functions call the result of a read.
 _OUTPUT = MappingProxyType({"ReadVariableOp": "value", "Const": "output"})
 
 
@@ -146,20 +151,20 @@ class _Work:
     def _change_resource(self, use: Use, old: DType) -> tuple[int, ...]:
         """Changes one user of a resource; gives the outputs that hand the resource on."""
         node, op = use.node, use.node.op
-        if op in CALLERS and use.input >= CALLERS[op][0]:
-            index = use.input - CALLERS[op][0]
+        if op in CALLS and use.input >= CALLS[op].first:
+            index = use.input - CALLS[op].first
             self._calls.setdefault(node.name, {})[index] = old
             return (index,) if op.endswith("While") else ()
-        if op in _HANDS_ON and node.get("T") == _RESOURCE:
+        if HANDS_ON.get(op) == op and node.get("T") == _RESOURCE:
             used = {found.output for found in self._body.uses.get(node.name, ()) if found.output >= 0}
-            return tuple(used) if op in ("Switch", "_SwitchN") else (0,)
-        if op in _READS and use.input == 0:
+            return tuple(used) if op in SWITCHES else (0,)
+        if op in HANDLE_READS and use.input == 0:
             self._change_read(node, old)
             return ()
-        if op in _RESOURCE_WRITES and use.input == 0:
+        if op in HANDLE_WRITES and use.input == 0:
             self._change_write(node, old, "dtype")
             return ()
-        if op in _NO_VALUE:
+        if op in HANDLE_FACTS or op in HANDLE_ENDS:
             return ()
         raise self._refusal(node)
 
@@ -171,13 +176,13 @@ class _Work:
             self.changes[node.name] = node.replace(op="Cast", attrs=attrs)
             self.renamed[node.name] = "y"
             return ()
-        if op in _WRITES and use.input == 0:
+        if op in REF_WRITES and use.input == 0:
             self._change_write(use.node, old, "T")
             return (0,)
         if op == "IsVariableInitialized":
             self.changes[node.name] = node.replace(attrs={"dtype": self._dtype})
             return ()
-        if op.startswith("Ref") and op[3:] in (*_HANDS_ON, "Select"):
+        if op in HANDS_ON and op.startswith("Ref"):
             self.changes[node.name] = node.replace(attrs={"T": self._dtype})
             return (0, 1) if op == "RefSwitch" else (0,)
         if self._takes_reference(use):
@@ -259,7 +264,7 @@ class _Library:
     def changed_call(self, node: Node, arguments: Mapping[int, DType], title: str) -> Node:
         """The call with copies of its functions."""
         where, changes = f"{title}, node {node.name!r}", dict[str, object]()
-        for key in CALLERS[node.op][2]:
+        for key in CALLS[node.op].functions:
             found = node.attrs.get(key)
             if found is not None and found.kind == "func":
                 changes[key] = self._changed(found.value, arguments, where)

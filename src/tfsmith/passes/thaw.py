@@ -18,6 +18,7 @@ from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
+from tfsmith.ops.families import BATCH_NORMS, VARIABLES
 from tfsmith.passes.export import AssetFile, add_main_op, find_assets, meta_info, side_assets
 from tfsmith.passes.former_variables import Signs
 from tfsmith.passes.interface import (
@@ -30,7 +31,7 @@ from tfsmith.passes.interface import (
     tensor_names,
 )
 from tfsmith.passes.saver import SavedVariable, add_saver, free_scope
-from tfsmith.passes.variables import VARIABLE_OPS, Place, Stored, store
+from tfsmith.passes.variables import Place, Stored, store
 from tfsmith.passes.variables_to_constants import added_read, const_to_handle, identity_to_read, renamed_input
 from tfsmith.records import field, record
 
@@ -176,7 +177,6 @@ def _notes(bare: Sequence[str], stuck: Sequence[str]) -> list[Note]:
 
 
 _INT32, _INT64 = dtype_named("int32"), dtype_named("int64")
-_BATCH_NORM = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 _STATISTICS = re.compile(r"(^|/)(moving_(mean|variance|average)|ExponentialMovingAverage|global_step)(_\d+)?(/|$)")
 
 
@@ -261,7 +261,7 @@ def thaw(model: Model, options: ThawOptions) -> Thawed:
 def _require_frozen(model: Model) -> None:
     if not model.has_graph:
         raise model.no_graph()
-    there = [node.name for node in model.graph if node.op in VARIABLE_OPS]
+    there = [node.name for node in model.graph if node.op in VARIABLES]
     if not there:
         return
     what = f"the graph has {len(there)} variables already, such as {there[0]!r}"
@@ -296,7 +296,7 @@ def _is_trainable(graph: Graph, name: str, value: Tensor) -> bool:
             elif use.node.name not in seen:
                 seen.add(use.node.name)
                 takers.append(use.node.name)
-    return not uses or not all(use.node.op in _BATCH_NORM and use.input in (3, 4) for use in uses)
+    return not uses or not all(use.node.op in BATCH_NORMS and use.input in (3, 4) for use in uses)
 
 
 def _thaw_graph(

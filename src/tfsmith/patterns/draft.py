@@ -30,11 +30,12 @@ from tfsmith.ir.recipe import (
 )
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import OpaqueTensor, Tensor
+from tfsmith.ops.families import VARIABLES
+from tfsmith.ops.inference import Inference
 from tfsmith.patterns.index import BodyIndex, captured_variables
 from tfsmith.patterns.matcher import Matcher
 from tfsmith.patterns.query import is_same_attr
 from tfsmith.patterns.replaceable import outside_of_function, outside_of_graph
-from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import field, record, replace
 
 __all__ = [
@@ -59,7 +60,6 @@ _MOST_VALUES = 16
 """A constant with more values is a weight."""
 _MOST_NODES = 5000
 """A block with more nodes is none."""
-_VARIABLES = frozenset({"VariableV2", "Variable", "VarHandleOp", "ReadVariableOp"})
 _NUMBERS = ("float", "bfloat", "half", "double")
 
 Kind = Literal["carry", "shared", "weight", "other"]
@@ -164,7 +164,7 @@ def _entry(index: BodyIndex, first: str, new: Endpoint, old: Endpoint, barriers:
 def reads_weight(index: BodyIndex, node: Node) -> bool:
     """Whether a node gives a variable or a constant, be it through an Identity."""
     for _ in range(10):
-        if node.op in _VARIABLES:
+        if node.op in VARIABLES or node.op == "ReadVariableOp":
             return True
         if node.op == "Const":
             found = node.attrs.get("value")
@@ -471,12 +471,12 @@ class _Block:
         return len(self.match.units), self.covered, -len(self.inputs)
 
     def drafted(self, model: Model) -> Drafted:
-        knowledge = Knowledge(model.graph, model.meta.objects)
+        inference = Inference(model.graph, model.meta.objects)
         found = []
         rules = self._rules()
         for name, entry, rule in self.inputs:
             used = entry.kind in ("carry", "shared", "weight")
-            shape = knowledge.shape(self.index.body, entry.second)
+            shape = inference.shape(self.index.body, entry.second)
             rule = rule if entry.kind == "shared" else rules.get(name, "")
             found.append(DraftedInput(name, entry.kind, rule, shape, used))
         recipe = self._named(rules)

@@ -18,6 +18,7 @@ from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.recipe import Match, Miss, Recipe
+from tfsmith.ops.inference import Inference
 from tfsmith.passes.interface import Note
 from tfsmith.passes.prune import colocated
 from tfsmith.patterns.build import Draft, Source
@@ -33,7 +34,6 @@ from tfsmith.patterns.replaceable import (
     plan_match,
     stale_contexts,
 )
-from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import record
 from tfsmith.records import replace as changed
 
@@ -382,7 +382,7 @@ class _Work:
         self._model = model
         self._recipe = recipe
         self._options = options
-        self._knowledge = Knowledge(model.graph, model.meta.objects)
+        self._inference = Inference(model.graph, model.meta.objects)
         self._bodies: dict[str | None, Body] = {}
         self._done: list[Match] = []
         self._skipped: list[Skipped] = []
@@ -416,7 +416,7 @@ class _Work:
                 self._recipe,
                 body,
                 outside,
-                self._knowledge,
+                self._inference,
                 gone=edit.gone,
                 taken=edit.taken,
                 keep_shared=self._options.keep_shared,

@@ -18,7 +18,8 @@ from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, Tensor, make_tensor
-from tfsmith.testing.shapes import infer
+from tfsmith.ops.shapes import infer
+from tfsmith.ops.sizes import Conflict
 from tfsmith.testing.values import (
     INT32,
     Operation,
@@ -335,7 +336,11 @@ class GraphBuilder:
         texts = tuple(one.text for one in inputs) + self._waits(name, {one.node for one in inputs})
         draft = _Draft(name, definition.name, texts, attrs | self._attr_scope, self._device)
         types = _types_given(definition, attrs)
-        known = infer(definition.name, inputs, attrs, len(types))
+        try:
+            known = infer(definition.name, [one.known for one in inputs], attrs, len(types))
+        except Conflict as conflict:
+            where = f"node {name!r} ({definition.name})"
+            raise UsageError(str(conflict), where=where, remedy="check the shapes") from conflict
         pairs = enumerate(zip(types, known, strict=True))
         draft.outputs = tuple(Output(name, number, kind, inferred) for number, (kind, inferred) in pairs)
         self._drafts[name] = draft

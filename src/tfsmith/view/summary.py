@@ -15,6 +15,7 @@ from tfsmith.ir.names import OBJECT_GRAPH_KEY, is_optimizer_slot
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.diff_bodies import (
     AttrChange,
     BodyDifference,
@@ -30,7 +31,6 @@ __all__ = [
     "Totals",
     "Summary",
     "summarize",
-    "VARIABLE_OPS",
     "summary_facts",
     "signature_facts",
     "variable_facts",
@@ -42,8 +42,6 @@ __all__ = [
     "shape_facts",
     "difference_facts",
 ]
-
-VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 
 
 @record
@@ -128,7 +126,7 @@ def summarize(model: Model) -> Summary:
     for body in (graph, *graph.library.values()):
         body.check_names()
     bodies = [node for function in graph.library.values() for node in function.nodes]
-    variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLE_OPS]
+    variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLES]
     variables = _total(in_checkpoint.values()) if in_checkpoint else _total_of_nodes(variable_nodes)
     return Summary(
         title=_title(model, frozen=not variable_nodes),
@@ -281,7 +279,7 @@ def variable_facts(model: Model) -> list[dict[str, Any]]:
     if found or not model.has_graph:
         rows = [(name, tensor.dtype, tensor.shape) for name, tensor in found.items()]
     else:
-        nodes = [node for node in model.graph if node.op in VARIABLE_OPS]
+        nodes = [node for node in model.graph if node.op in VARIABLES]
         rows = [(node.name, *_declared(node)) for node in nodes]
     return [
         {
