@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tfsmith.errors import OutputError, UsageError, WrongFileError
 from tfsmith.formats.checkpoint.find import write_checkpoint_state
-from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
+from tfsmith.formats.checkpoint.writer import write_variables
 from tfsmith.formats.graph.graphdef import check_size, plan_graph
 from tfsmith.formats.graph.metagraph import plan_meta_graph, read_saver
 from tfsmith.formats.kinds import Destination
@@ -245,10 +245,7 @@ def _write_checkpoint(model: Model, prefix: Path, shards: int, *, link: bool) ->
     """A checkpoint, and the list of the folder's checkpoints, which names it as the only one."""
     if not model.variables:
         raise OutputError("the model has no variables to save", path=prefix, remedy="choose the format pb or meta")
-    if model.checkpoint is not None and model.checkpoint.version == 2:
-        copy_checkpoint(model.checkpoint, prefix, link=link)
-    else:
-        write_checkpoint(prefix, model.variables, shards=shards, link=link)
+    write_variables(model, prefix, shards=shards, link=link)
     write_checkpoint_state(prefix.parent, prefix.name)
 
 

@@ -106,7 +106,7 @@ class FileSink:
             start += copied
             self._written += copied
             self._push()
-        for chunk in Span(span.source, start, span.stop).chunks():  # what the system could not copy
+        for chunk in Span(span.source, start, span.stop).chunks():  # what the system could not copy, if it is there
             self.write(chunk)
 
     def _copy_by_buffer(self, source: int, start: int, length: int) -> int:

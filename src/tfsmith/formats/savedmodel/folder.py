@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, UnreadableFileError
 from tfsmith.formats.checkpoint.find import open_checkpoint
-from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
+from tfsmith.formats.checkpoint.writer import write_variables
 from tfsmith.formats.graph.graphdef import check_size
 from tfsmith.formats.graph.metagraph import plan_meta_graph, read_meta_graph
 from tfsmith.formats.kinds import MAIN_FILES
@@ -166,7 +166,4 @@ def _write_variables(model: Model, folder: Path, shards: int, *, link: bool) -> 
         return
     with explained(folder):
         folder.mkdir()
-    if model.checkpoint is not None and model.checkpoint.version == 2:
-        copy_checkpoint(model.checkpoint, folder / "variables", link=link)
-    else:
-        write_checkpoint(folder / "variables", model.variables, shards=shards, link=link)
+    write_variables(model, folder / "variables", shards=shards, link=link)
