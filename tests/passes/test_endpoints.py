@@ -15,7 +15,7 @@ from tfsmith.ir.metagraph import Collection, MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import UNKNOWN, Shape
-from tfsmith.passes.interface import guess_inputs, guess_outputs, output_shape, output_type
+from tfsmith.passes.interface import clear_outputs, guess_inputs, guess_outputs, output_shape, output_type
 
 FLOAT = {"dtype": dtype(1), "T": dtype(1)}
 
@@ -67,13 +67,50 @@ def test_outputs_are_named_or_last_and_never_of_the_training() -> None:
 
 def test_outputs_that_are_nearly_as_likely_come_too() -> None:
     graph = _graph(
-        ("x", "Placeholder", ()), ("scores", "Sigmoid", ("x",)), ("boxes", "Identity", ("x",)), ("end", "Tanh", ("x",))
+        ("x", "Placeholder", ()),
+        ("w", "VariableV2", ()),
+        ("scores", "Sigmoid", ("x",)),
+        ("boxes", "Identity", ("x",)),
+        ("end", "Tanh", ("x",)),
     )
     assert _tensors(guess_outputs(graph)) == ["scores:0"]
-    assert _tensors(guess_outputs(graph.replace(nodes=(graph["x"], graph["boxes"], graph["end"])))) == [
-        "boxes:0",
-        "end:0",
-    ]
+    assert clear_outputs(graph) == guess_outputs(graph)
+    unnamed = graph.replace(nodes=(graph["x"], graph["w"], graph["boxes"], graph["end"]))
+    assert _tensors(guess_outputs(unnamed)) == ["boxes:0", "end:0"]
+    assert clear_outputs(unnamed) == ()
+
+
+def test_outputs_of_a_frozen_graph_are_its_ends() -> None:
+    graph = _graph(
+        ("x", "Placeholder", ()),
+        ("attention/Softmax", "Softmax", ("x",)),
+        ("probs", "Sigmoid", ("attention/Softmax",)),
+        ("first", "StridedSlice", ("attention/Softmax",)),
+        ("mean", "Mean", ("attention/Softmax",)),
+    )
+    assert _tensors(guess_outputs(graph)) == ["probs:0", "first:0", "mean:0"]
+    assert _tensors(clear_outputs(graph)) == ["probs:0", "first:0", "mean:0"]
+
+
+def test_ends_come_before_inner_nodes_that_are_named_like_outputs() -> None:
+    rows = (("x", "Placeholder", ()), ("w", "VariableV2", ()), ("attention/Softmax", "Softmax", ("x",)))
+    graph = _graph(*rows, ("hidden", "Tanh", ("attention/Softmax",)))
+    assert _tensors(guess_outputs(graph)) == ["hidden:0"]
+    training = _graph(*rows, ("loss/mean", "Mean", ("attention/Softmax",)), ("g", "SoftmaxGrad", ("loss/mean",)))
+    assert _tensors(guess_outputs(training)) == ["attention/Softmax:0"]
+
+
+def test_savers_are_neither_inputs_nor_outputs() -> None:
+    graph = _graph(
+        ("x", "Placeholder", ()),
+        ("file", "Placeholder", ()),
+        ("keep/SaveV2", "SaveV2", ("file",)),
+        ("keep/RestoreV2", "RestoreV2", ("file",)),
+        ("keep/output", "Identity", ("keep/RestoreV2",)),
+        ("y", "Tanh", ("x",)),
+    )
+    assert _tensors(guess_inputs(graph)) == ["x:0"]
+    assert _tensors(guess_outputs(graph)) == ["y:0"]
 
 
 def test_number_of_outputs_is_bounded() -> None:

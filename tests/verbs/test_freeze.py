@@ -116,6 +116,8 @@ def test_a_graph_without_a_checkpoint() -> None:
 def test_only_and_except() -> None:
     assert tfsmith.freeze(small(), ["y"], excluded=["w*"]).graph["w"].op == "VariableV2"
     assert tfsmith.freeze(small(), ["y"], only=["w"]).graph["w"].op == "Const"
+    with pytest.raises(UsageError, match=r"no variable is called 'ww\*'; the nearest names are w$"):
+        tfsmith.freeze(small(), ["y"], excluded=["ww*"])
     with pytest.raises(UsageError, match="no variable that the outputs need is called 'v'"):
         tfsmith.freeze(small(), ["y"], only=["v"])
 

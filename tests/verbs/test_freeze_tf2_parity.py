@@ -11,6 +11,7 @@ import pytest
 
 import tfsmith
 from tfsmith.api import FreezeOptions, freeze_report
+from tfsmith.errors import UsageError
 
 pytestmark = pytest.mark.tensorflow
 
@@ -277,3 +278,59 @@ def test_assignments_in_branches_are_dropped_and_told(tmp_path: Path) -> None:
         tfsmith.TfsmithError, match="AssignAddVariableOp takes a variable in a way that no constant can serve"
     ):
         tfsmith.freeze(model, signature="loop")
+
+
+def attention(tf: Any) -> Any:
+    """A module whose only named tensors are inner ones, with a key that input and output share."""
+
+    class Attention(tf.Module):
+        def __init__(self) -> None:
+            self.w = tf.Variable(tf.random.stateless_normal([4, 4], (1, 2)), name="w")
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 3, 4], tf.float32, "tokens")])
+        def one(self, tokens: Any) -> Any:
+            keys = tokens @ self.w
+            return {"hidden": tf.nn.softmax(keys @ tf.transpose(keys, [0, 2, 1])) @ keys}
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 3, 4], tf.float32, "tokens")])
+        def two(self, tokens: Any) -> Any:
+            return {"tokens": tf.nn.relu(tokens @ self.w), "probs": tf.nn.softmax(tokens @ self.w)}
+
+    return Attention()
+
+
+@pytest.mark.parametrize(
+    ("signature", "outputs"), [("one", {"hidden": "hidden:0"}), ("two", {"probs": "probs:0", "tokens": "tokens_1:0"})]
+)
+def test_frozen_inputs_and_outputs_are_called_by_their_keys(
+    tmp_path: Path, signature: str, outputs: dict[str, str]
+) -> None:
+    import tensorflow as tf
+
+    module = attention(tf)
+    tf.saved_model.save(module, str(tmp_path / "saved"), {"one": module.one, "two": module.two})
+    model = tfsmith.load(tmp_path / "saved")
+    frozen = tfsmith.freeze(model, signature=signature)
+    assert {key: info.name for key, info in frozen.signatures[signature].inputs.items()} == {"tokens": "tokens:0"}
+    assert {key: info.name for key, info in frozen.signatures[signature].outputs.items()} == outputs
+    tfsmith.save(frozen, tmp_path / "frozen.pb")
+    alone = tfsmith.load(tmp_path / "frozen.pb")
+    assert [found.tensor for found in tfsmith.likely_inputs(alone)] == ["tokens:0"]
+    assert [found.tensor for found in tfsmith.likely_outputs(alone)] == list(outputs.values())
+    tokens = _example((2, 3, 4))
+    answers = run_frozen(tmp_path / "frozen.pb", {"tokens:0": tokens}, outputs)
+    for key, expected in getattr(module, signature)(tokens).items():
+        np.testing.assert_allclose(answers[key], expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["tokens", "one_tokens", "one_tokens:0"])
+def test_an_input_shape_is_given_by_key_or_by_the_name_that_the_placeholder_had(tmp_path: Path, name: str) -> None:
+    import tensorflow as tf
+
+    module = attention(tf)
+    tf.saved_model.save(module, str(tmp_path / "saved"), {"one": module.one, "two": module.two})
+    model = tfsmith.load(tmp_path / "saved")
+    frozen = tfsmith.freeze(model, signature="one", input_shapes={name: (5, 3, 4)})
+    assert str(frozen.graph["tokens"].get("shape")) == "[5, 3, 4]"
+    with pytest.raises(UsageError, match="two shapes are given for placeholder 'tokens'; give one"):
+        tfsmith.freeze(model, signature="one", input_shapes={"tokens": (5, 3, 4), "one_tokens": (5, 3, 4)})

@@ -136,3 +136,29 @@ def test_moving_averages(tmp_path: Path) -> None:
     assert plain.model.graph["w"].get("value").numpy() == 3.0
     assert averaged.model.graph["w"].get("value").numpy() == 2.0
     assert averaged.converted == {"w": "w/ExponentialMovingAverage"}
+
+
+@pytest.mark.parametrize("resource", [False, True])
+def test_a_variable_that_the_init_op_fills_stays_in_a_frozen_saved_model(tmp_path: Path, resource: bool) -> None:
+    """As TensorFlow's own half_plus_two has it: `filename_tensor` is in no collection, so no checkpoint holds it."""
+    import tensorflow as tf
+
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder(tf.float32, [None], "x")
+        y = tf.multiply(x, v1.get_variable("a", [], initializer=v1.constant_initializer(0.5)), name="y")
+        (v1.enable_resource_variables if resource else v1.disable_resource_variables)()
+        name = v1.Variable("foo.txt", name="filename_tensor", trainable=False, collections=[])
+        v1.enable_resource_variables()
+        init = tf.group(name.assign("bar.txt"))
+        session.run(v1.global_variables_initializer())
+        builder = v1.saved_model.Builder(str(tmp_path / "saved"))
+        signature = v1.saved_model.predict_signature_def({"x": x}, {"y": y})
+        builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": signature}, main_op=init)
+        builder.save()
+    report = freeze_report(tfsmith.load(tmp_path / "saved"), FreezeOptions(keep_init=True))
+    assert list(report.converted) == ["a"]
+    tfsmith.save(report.model, tmp_path / "frozen", format="saved_model")
+    with tf.Graph().as_default(), v1.Session() as session:
+        v1.saved_model.load(session, ["serve"], str(tmp_path / "frozen"))
+        assert session.run("y:0", {"x:0": [4.0]}).tolist() == [2.0]

@@ -393,7 +393,10 @@ def test_the_signature_is_the_models_own_the_asked_one_or_the_likely_one() -> No
 
 
 def test_a_meta_needs_no_signature() -> None:
-    unclear = model_of(const("w", (2000,)), mul("last", "x", "w"), Node("z", "Softmax", ("last",), {"T": FLOAT}))
+    z = Node("z", "Softmax", ("last",), {"T": FLOAT})
+    clear = model_of(const("w", (2000,)), mul("last", "x", "w"), z)
+    assert list(tfsmith.thaw(clear).signatures["serving_default"].outputs) == ["z", "y"]
+    unclear = model_of(const("w", (2000,)), const("stray", (1,)), mul("last", "x", "w"), z)
     with pytest.raises(UsageError, match=r"--output KEY=TENSOR; likely outputs are: z:0 .*; y:0"):
         tfsmith.thaw(unclear)
     result = tfsmith.thaw(unclear, kind="metagraph")
@@ -408,6 +411,7 @@ def test_a_meta_needs_no_signature() -> None:
     [
         (SEVERAL, {"only": ("larg",)}, r"no constant of the graph is called 'larg'; the nearest names are large"),
         (SEVERAL, {"only": ("*", "v*")}, r"no constant of the graph is called 'v\*'"),
+        (SEVERAL, {"excluded": ("bais*",)}, r"no constant .* is called 'bais\*'; the nearest names are bias,"),
         (SEVERAL, {"min_elements": 5000}, r"no constant has 5000 elements; the largest of floats is 'large' with 1600"),
         (
             SEVERAL,

@@ -265,3 +265,17 @@ def test_what_is_there_is_not_replaced_without_force(bert: Path, tmp_path: Path)
     assert (tmp_path / "there" / "file").read_text() == "mine"
     assert main([*command, "--force"]) == 0
     assert (tmp_path / "there" / "saved_model.pb").exists()
+
+
+def test_a_tensorflow_2_model_is_converted_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its init op has a signature of its own, which gives no tensor."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.w = tf.Variable([2.0, 3.0])
+    x = tf.TensorSpec([None, 2], tf.float32, "x")
+    double = tf.function(lambda x: {"y": x * module.w}, input_signature=[x])
+    single = tf.function(lambda x: {"y": x + module.w}, input_signature=[x])
+    tf.saved_model.save(module, str(tmp_path / "tf2"), {"serving_default": double, "other": single})
+    assert main(["convert", str(tmp_path / "tf2"), "-o", str(tmp_path / "out"), "--as", "saved_model", "--verify"]) == 0
+    assert "The models answer the same." in capsys.readouterr().err

@@ -129,6 +129,9 @@ def test_globs(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no weight is called 'output_wieghts'; the nearest names are output_weights" in run(
         capsys, files / "training", "--match", "output_wieghts", code=2
     )
+    assert "no weight is called 'output_wieghts*'; the nearest names are output_weights" in run(
+        capsys, files / "training", "--except", "output_wieghts*", code=2
+    )
     out = run(capsys, files / "training", "--match", "*/kernel", "--except", "*layer_*")
     assert [line.split()[0] for line in out.splitlines()[1:-1]] == [KERNEL]
     slots = of(w=[1.0], **{"w/Adam": [1.0], "v/m": [1.0], "w/m": [1.0]}, global_step=3)
@@ -265,6 +268,51 @@ def test_compare_tells_every_kind_of_difference() -> None:
     assert found["kind"].is_equal(any_dtype=True)
     exact = {one.name: one.verdict for one in compare_weights(first, second)}
     assert (exact["zero"], exact["near"], exact["same"]) == ("differs", "differs", "same")
+
+
+def test_compare_pairs_by_the_names_of_variables() -> None:
+    tensors = of(a=[1.0], b=[2.0], c=[3.0], d=[4.0])
+    keys = {"a": "0/.ATTRIBUTES/V", "b": "1/.ATTRIBUTES/V", "c": "2/.ATTRIBUTES/V", "d": "d"}
+    names = {keys["a"]: ("x_1", "x"), keys["b"]: ("y",), keys["c"]: ("z",)}
+    first = Weights({keys[name]: tensor for name, tensor in tensors.items()}, names=names)
+    second = of(x=[1.0], y=[2.5], d=[4.0], e=[5.0])
+    wanted = [("d", "same"), ("e", "only in second"), ("x", "same"), ("y", "differs"), ("z", "only in first")]
+    assert [(one.name, one.verdict) for one in compare_weights(first, second)] == wanted
+    swapped = {"only in second": "only in first", "only in first": "only in second"}
+    back = [(name, swapped.get(verdict, verdict)) for name, verdict in wanted]
+    assert [(one.name, one.verdict) for one in compare_weights(second, first)] == back
+
+
+TF2 = Path(__file__).parents[1] / "docs" / "files" / "tf2_model"
+
+
+@pytest.mark.parametrize("source", [TF2, TF2 / "variables" / "variables"])
+def test_a_tensorflow_2_model_has_the_weights_that_it_was_frozen_from(
+    source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tfsmith.save(tfsmith.freeze(tfsmith.load(TF2)), tmp_path / "frozen.pb")
+    out = run(capsys, source, "--compare", tmp_path / "frozen.pb")
+    assert [line.split() for line in out.splitlines()[1:]] == [
+        ["b", "same", "0"],
+        ["w", "same", "0"],
+        ["2", "of", "2", "are", "equal", "(2", "same)"],
+    ]
+    assert tfsmith.diff(source, tmp_path / "frozen.pb", only=["weights"]).is_equal
+
+
+@pytest.mark.parametrize("source", [TF2, TF2 / "variables" / "variables"])
+def test_keys_of_tensorflow_2_stand_beside_the_names_of_variables(
+    source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = run(capsys, source, "--match", "w")
+    assert [line.split() for line in out.splitlines()[:-1]] == [
+        ["name", "dtype", "shape", "size", "variable"],
+        ["w/.ATTRIBUTES/VARIABLE_VALUE", "float32", "[4,", "2]", "32", "B", "w"],
+    ]
+    rows = json.loads(run(capsys, source, "--json"))["weights"]
+    assert [row["variable"] for row in rows] == ["b", "w"]
+    assert main(["show", str(source), "--variables", "--json"]) == 0
+    assert [row["variable"] for row in json.loads(capsys.readouterr().out)["variable_list"]] == ["b", "w"]
 
 
 def test_compare_reads_pieces_of_different_length() -> None:

@@ -17,7 +17,7 @@ from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import open_file
 from tfsmith.view.summary import difference_facts, shape_facts
-from tfsmith.weights.compare import Comparison
+from tfsmith.weights.compare import Comparison, pair_weights
 from tfsmith.weights.compare import compare_weights as compare
 from tfsmith.weights.source import weights_of
 
@@ -149,23 +149,15 @@ def _pairs(
         crossed, told = _cross(one, other, structure)
         return pairs + crossed, [], told
     try:
-        first, second = (_variables(model) for model in (one, other))
+        first, second = (weights_of(model) for model in (one, other))
     except NotFoundInModelError as error:
         return pairs, [], [str(error)]
-    for name in sorted({*first, *second}):
-        if name in first and name in second:
-            pairs.append(TensorPair(name, first[name], second[name]))
+    for name, left, right in sorted(pair_weights(first, second), key=lambda pair: pair[0]):
+        if left is not None and right is not None:
+            pairs.append(TensorPair(name, left, right))
         else:
-            alone += compare(
-                {name: first[name]} if name in first else {}, {name: second[name]} if name in second else {}
-            )
+            alone.append(Comparison(name, "only in first" if right is None else "only in second", left, right))
     return pairs, alone, []
-
-
-def _variables(model: Model) -> dict[str, Tensor]:
-    if model.variables or not model.has_graph:
-        return {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
-    return dict(weights_of(model))
 
 
 def _cross(one: Model, other: Model, structure: StructureDifference) -> tuple[list[TensorPair], list[str]]:

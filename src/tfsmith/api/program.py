@@ -192,7 +192,7 @@ class ModelProgram:
 
     def _options(self, *, keep_init: bool = False) -> FreezeOptions:
         if not self.is_plain:
-            return FreezeOptions(signature=self.signature, clear_devices=True, keep_init=keep_init)
+            return FreezeOptions(signature=self.signature, clear_devices=True, keep_init=keep_init, keep_inputs=True)
         names = tuple(dict.fromkeys(port.tensor for port in self.outputs.values()))
         return FreezeOptions(names, clear_devices=True, keep_init=keep_init)
 

@@ -139,6 +139,10 @@ def _likely(likely: Mapping[str, Any]) -> Iterable[Section]:
 def _variables(rows: Sequence[Mapping[str, Any]]) -> Section:
     table = [(row["name"], row["dtype"], _shape(row["shape"]), human_bytes(row["bytes"])) for row in rows]
     notes = () if rows else ("there are none: no checkpoint, and no variables in the graph",)
+    if any("variable" in row for row in rows):
+        named = [(*cells, row.get("variable", "")) for cells, row in zip(table, rows, strict=True)]
+        header = ("name", "dtype", "shape", "size", "variable")
+        return Section("variables", named, header, notes, right=frozenset({3}))
     return Section("variables", table, ("name", "dtype", "shape", "size"), notes, right=frozenset({3}))
 
 

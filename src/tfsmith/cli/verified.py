@@ -9,6 +9,7 @@ from pathlib import Path
 from tfsmith import api
 from tfsmith.cli.common import DONE, NO, complain
 from tfsmith.ir.model import Model
+from tfsmith.passes.interface import INIT_SIGNATURE
 
 __all__ = ["Proof", "add_verify_arguments", "check_outputs", "check_signatures"]
 
@@ -64,10 +65,13 @@ def check_signatures(arguments: argparse.Namespace, a: Model, b: Model, *, dtype
     """
     found: list[api.Verified] = []
     for key, signature in b.signatures.items():
+        if key == INIT_SIGNATURE:  # it fills the model when it is loaded, and gives no tensor
+            continue
         outputs = {info.name: name for name, info in signature.outputs.items() if info.encoding == "dense"}
         named = {name: own for name, own in outputs.items() if api.has_tensor(a, name)}
         if named:
-            found.append(check_outputs(arguments, a, b, named, (None, key), dtype=dtype))
+            same = key if key in a.signatures else None  # so that inputs are paired by their keys
+            found.append(check_outputs(arguments, a, b, named, (same, key), dtype=dtype))
     return api.join_verified(found) if found else check_outputs(arguments, a, b, dtype=dtype)
 
 

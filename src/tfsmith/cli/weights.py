@@ -13,6 +13,7 @@ from tfsmith.cli.common import DONE, NO, emit, human_bytes, human_count, printab
 from tfsmith.cli.render import print_sections
 from tfsmith.cli.weights_text import comparison_sections, table_sections
 from tfsmith.errors import UsageError
+from tfsmith.weights.source import select_weights
 from tfsmith.weights.table import plain_number
 
 __all__ = ["add_arguments", "work"]
@@ -90,17 +91,15 @@ def work(arguments: argparse.Namespace) -> int:
     return DONE
 
 
-def _load(arguments: argparse.Namespace, source: str) -> api.Weights:
-    first = source == arguments.model
-    return api.load_weights(
+def _load(arguments: argparse.Namespace, source: str, *, first: bool = True) -> api.Weights:
+    found = api.load_weights(
         source,
-        match=arguments.match,
-        excluded=arguments.excluded,
-        training=not arguments.model_only,
         constants=arguments.constants,
         checkpoint=arguments.checkpoint if first else None,
         step=arguments.step if first else None,
     )
+    training = not arguments.model_only
+    return select_weights(found, arguments.match, arguments.excluded, training=training, strict=first)
 
 
 def _mapped(arguments: argparse.Namespace, weights: api.Weights) -> api.Weights:
@@ -187,6 +186,7 @@ def _row_facts(row: api.WeightRow) -> dict[str, Any]:
         "dtype": row.dtype.name,
         "shape": list(row.shape.dims or ()),
         "bytes": row.bytes,
+        **({} if row.variable is None else {"variable": row.variable}),
     }
     if row.stats is not None:
         for key in ("min", "max", "mean", "nan", "inf"):
@@ -195,7 +195,8 @@ def _row_facts(row: api.WeightRow) -> dict[str, Any]:
 
 
 def _compare(arguments: argparse.Namespace, weights: api.Weights) -> int:
-    found = api.compare_weights(weights, _load(arguments, arguments.compare), tolerance=arguments.tolerance)
+    other = _load(arguments, arguments.compare, first=False)
+    found = api.compare_weights(weights, other, tolerance=arguments.tolerance)
     loose = arguments.tolerance > 0
     is_equal = all(one.is_equal(any_dtype=loose) for one in found)
     if arguments.json:

@@ -33,7 +33,11 @@ def table_sections(
         (row.name, row.dtype.name, str(row.shape), human_bytes(row.bytes), *(_stats(row.stats) if stats else ()))
         for row in rows
     ]
-    return [Section("", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, 9)))]
+    if any(row.variable for row in rows):
+        header = (*header, "variable")
+        lines = [(*cells, row.variable or "") for cells, row in zip(lines, rows, strict=True)]
+    last = 9 if stats else 4
+    return [Section("", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, last)))]
 
 
 def _stats(stats: api.Stats | None) -> tuple[str, ...]:

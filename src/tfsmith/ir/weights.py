@@ -23,6 +23,7 @@ class Weights(Mapping[str, Tensor]):
         files: The files that hold them; none may be written to while the tensors are used.
         path: What the user called them.
         has_checksums: Whether the file's format keeps checksums of the values.
+        names: For tensors whose key is a path of Python attributes, the names of their variables, the best one first.
     """
 
     tensors: Mapping[str, Tensor]
@@ -30,6 +31,7 @@ class Weights(Mapping[str, Tensor]):
     files: tuple[Path, ...] = ()
     path: Path | None = None
     has_checksums: bool = False
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]

@@ -19,10 +19,11 @@ from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     Interface,
     Note,
-    batch_shapes,
     check_tensor,
     find_training,
     init_nodes,
+    input_keys,
+    input_shapes,
     make_signatures,
     set_input_shapes,
     tensor_names,
@@ -142,7 +143,7 @@ def export(model: Model, options: ExportOptions) -> Exported:
         UsageError: Nothing says what the inputs and outputs are.
     """
     meta = model.meta
-    graph, notes = _shaped(meta.graph, options)
+    graph, notes = _shaped(model, options)
     signatures = make_signatures(model, graph, options.signatures, options.method_name)
     graph, main_op = add_main_op(meta, graph)
     outputs = {check_tensor(model, name).node for found in signatures.values() for name in _outputs(found)}
@@ -178,11 +179,17 @@ def export(model: Model, options: ExportOptions) -> Exported:
     return Exported(result, tuple(assets), tuple(variable.key for variable in variables), tuple(notes))
 
 
-def _shaped(graph: Graph, options: ExportOptions) -> tuple[Graph, list[Note]]:
+def _shaped(model: Model, options: ExportOptions) -> tuple[Graph, list[Note]]:
     if options.batch_size is None and not options.input_shapes:
-        return graph, []
-    shapes = {} if options.batch_size is None else batch_shapes(graph, options.batch_size)
-    return set_input_shapes(graph, {**shapes, **options.input_shapes})
+        return model.graph, []
+    shapes = input_shapes(model.graph, options.batch_size, options.input_shapes, _input_keys(model, options))
+    return set_input_shapes(model.graph, shapes)
+
+
+def _input_keys(model: Model, options: ExportOptions) -> dict[str, str]:
+    """The placeholders by key, those of new signatures too."""
+    asked = [inputs for inputs, _ in options.signatures.values()]
+    return input_keys(model) | {key: parse_input(tensor).node for inputs in asked for key, tensor in inputs.items()}
 
 
 def _outputs(signature: Signature) -> list[str]:

@@ -6,6 +6,7 @@ functions, is inlined first and becomes one flat graph.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -15,6 +16,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Signature, TensorInfo
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
@@ -23,22 +25,24 @@ from tfsmith.passes.inline import CALL_OPS, inline_calls
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     Note,
-    batch_shapes,
     choose_outputs,
     choose_signature,
     find_training,
     init_nodes,
+    input_keys,
+    input_shapes,
     output_type,
     set_input_shapes,
 )
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
 from tfsmith.passes.variables import VARIABLE_OPS, find_value, initial_values, restore_sources
-from tfsmith.passes.variables_to_constants import convert_variables
+from tfsmith.passes.variables_to_constants import convert_variables, renamed_input
 from tfsmith.records import field, record, replace
 
 __all__ = ["FreezeOptions", "Frozen", "freeze"]
 
 _TABLES = frozenset({"HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableDenseHashTableV2"})
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.\\/>-]")
 _KEPT_COLLECTIONS = (
     "saved_model_main_op",
     "legacy_init_op",
@@ -65,6 +69,8 @@ class FreezeOptions:
         initializers: Nodes that initialise variables; their constants count where the checkpoint has no value.
         keep_init: Whether to keep what fills the tables, as a SavedModel needs it.
         fold_shapes: Whether what follows from fixed shapes of inputs becomes constants.
+        keep_inputs: Whether the placeholders of a TensorFlow 2 signature keep their names, such as
+            `serving_default_x`; else they are called by their keys.
     """
 
     outputs: tuple[str, ...] = ()
@@ -79,6 +85,7 @@ class FreezeOptions:
     initializers: tuple[str, ...] = ()
     keep_init: bool = False
     fold_shapes: bool = False
+    keep_inputs: bool = False
 
 
 @record
@@ -113,7 +120,10 @@ def freeze(model: Model, options: FreezeOptions) -> Frozen:
     check_graph(graph)
     notes: list[Note] = []
     inline = meta.objects is not None if options.inline is None else options.inline
+    inputs: Mapping[str, str] = {}
     if inline:
+        graph, inputs = _rename_inputs(model, graph, options)
+        outputs = {key: Endpoint(inputs.get(found.node, found.node), found.output) for key, found in outputs.items()}
         graph, outputs = _flatten(graph, outputs, kept)
     if options.clear_devices:
         graph = graph.map_nodes({node.name: node.replace(device="") for node in graph if node.device})
@@ -124,8 +134,10 @@ def freeze(model: Model, options: FreezeOptions) -> Frozen:
         graph = prune(graph, [*(endpoint.node for endpoint in outputs.values()), *kept], keep_colocated=False)
     graph = clean_colocation(prune_library(graph))
     if options.batch_size is not None or options.input_shapes:
-        shapes = {} if options.batch_size is None else batch_shapes(graph, options.batch_size)
-        graph, baked = set_input_shapes(graph, {**shapes, **options.input_shapes})
+        known = {key: inputs.get(node, node) for key, node in input_keys(model, options.signature).items()}
+        known |= {**inputs, **{f"{old}:0": new for old, new in inputs.items()}}
+        shapes = input_shapes(graph, options.batch_size, options.input_shapes, known)
+        graph, baked = set_input_shapes(graph, shapes)
         notes += baked
     if options.fold_shapes:
         folded = fold_shapes(graph)
@@ -141,7 +153,7 @@ def freeze(model: Model, options: FreezeOptions) -> Frozen:
         )
     notes += find_training(graph)
     notes += _tables(graph, options)
-    frozen = _model(model, graph, outputs, options)
+    frozen = _model(model, graph, inputs, outputs, options)
     named = {key: str(endpoint) for key, endpoint in outputs.items()}
     return Frozen(frozen, keys, named, tuple(notes))
 
@@ -150,10 +162,11 @@ def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[st
     """The values of the variables that are to be frozen, by node, and their keys."""
     variables = [node for node in graph if node.op in VARIABLE_OPS]
     wanted = [node for node in variables if _is_wanted(node.name, options)]
-    unused = [glob for glob in options.only if not any(fnmatchcase(node.name, glob) for node in variables)]
-    if unused:
-        remedy = "`tfsmith show --variables` lists them"
-        raise UsageError(f"no variable that the outputs need is called {unused[0]!r}", path=model.path, remedy=remedy)
+    for glob in options.only:
+        _require_match(model, glob, [node.name for node in variables], "no variable that the outputs need")
+    for glob in options.excluded:
+        names = [node.name for node in model.graph if node.op in VARIABLE_OPS]
+        _require_match(model, glob, names, "no variable")
     sources = restore_sources(model.meta)
     if options.keep_init and len(wanted) < len(variables):
         what = "some variables are to stay variables, which a SavedModel must be able to restore"
@@ -173,14 +186,57 @@ def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[st
     return values, keys
 
 
+def _require_match(model: Model, glob: str, names: Sequence[str], what: str) -> None:
+    if any(fnmatchcase(name, glob) for name in names):
+        return
+    near = nearest(glob.strip("*?"), names)
+    remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --variables` lists them"
+    raise UsageError(f"{what} is called {glob!r}", path=model.path, remedy=remedy)
+
+
 def _is_initialised(graph: Graph, variable: Node) -> bool:
-    return any(use.node.op == "AssignVariableOp" for use in graph.consumers(variable.name, 0))
+    users = graph.consumers(variable.name, 0)
+    return any(use.node.op in ("Assign", "AssignVariableOp") and use.input == 0 for use in users)
 
 
 def _is_wanted(name: str, options: FreezeOptions) -> bool:
     if options.only and not any(fnmatchcase(name, glob) for glob in options.only):
         return False
     return not any(fnmatchcase(name, glob) for glob in options.excluded)
+
+
+def _rename_inputs(model: Model, graph: Graph, options: FreezeOptions) -> tuple[Graph, dict[str, str]]:
+    """Calls the placeholders that TensorFlow 2 made for a signature by their keys: `serving_default_x` becomes `x`.
+
+    Returns:
+        The graph, and the new names by the old ones.
+    """
+    chosen = None if options.outputs or options.keep_inputs else choose_signature(model, options.signature)
+    if chosen is None:
+        return graph, {}
+    signature, found = chosen
+    taken = set(graph.by_name)
+    names: dict[str, str] = {}
+    for key, info in found.inputs.items():
+        node = parse_input(info.name).node if info.encoding == "dense" else ""
+        if node == f"{signature}_{key}" and node in graph and graph[node].op == "Placeholder" and node not in names:
+            names[node] = _free(_node_name(key, "input"), taken)
+            taken.add(names[node])
+    if not names:
+        return graph, {}
+    nodes = (_with_inputs(node, names) for node in graph)
+    return graph.replace(nodes=tuple(nodes)), names
+
+
+def _with_inputs(node: Node, names: Mapping[str, str]) -> Node:
+    inputs = tuple(renamed_input(text, names) for text in node.inputs)
+    changed = node if inputs == node.inputs else node.replace(inputs=inputs)
+    return changed.replace(name=names[node.name]) if node.name in names else changed
+
+
+def _node_name(key: str, default: str) -> str:
+    """A key as TensorFlow lets a node be called."""
+    return _NOT_IN_NAMES.sub("_", parse_input(key).node).lstrip("_-/\\>") or default
 
 
 def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str]) -> tuple[Graph, dict[str, Endpoint]]:
@@ -198,7 +254,7 @@ def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str])
             what = f"the function that it calls gives no output {endpoint.output}"
             remedy = "`tfsmith show --outputs` lists likely outputs"
             raise NotFoundInModelError(what, where=f"node {endpoint.node!r}", remedy=remedy)
-        name = _free(parse_input(key).node, names)
+        name = _free(_node_name(key, "output"), names)
         names.add(name)
         source = parse_input(tensor)
         kind = output_type(flat, flat[source.node], source.output)
@@ -224,14 +280,20 @@ def _tables(graph: Graph, options: FreezeOptions) -> list[Note]:
     return [Note("tables need to be filled before the first answer", tables, remedy)]
 
 
-def _model(model: Model, graph: Graph, outputs: Mapping[str, Endpoint], options: FreezeOptions) -> Model:
+def _model(
+    model: Model,
+    graph: Graph,
+    inputs: Mapping[str, str],
+    outputs: Mapping[str, Endpoint],
+    options: FreezeOptions,
+) -> Model:
     """The frozen model around the graph: signatures with the names of today, tables' initializers and assets."""
     meta = model.meta
     signatures: dict[str, Signature] = {}
     chosen = None if options.outputs else choose_signature(model, options.signature)
     if chosen is not None:
         key, old = chosen
-        signatures[key] = _signature(old, outputs, graph)
+        signatures[key] = _signature(old, inputs, outputs, graph)
     collections = {key: meta.collections[key] for key in _KEPT_COLLECTIONS if key in meta.collections}
     if not any(key in collections for key in INIT_COLLECTIONS):
         # The init op as TF1 has it: TensorFlow takes a signature for it as one more function of the model.
@@ -269,9 +331,13 @@ def _model(model: Model, graph: Graph, outputs: Mapping[str, Endpoint], options:
     )
 
 
-def _signature(old: Signature, outputs: Mapping[str, Endpoint], graph: Graph) -> Signature:
-    inputs = {key: info for key, info in old.inputs.items() if parse_input(info.name).node in graph}
-    inputs = {key: replace(info, shape=_shape(info, graph)) for key, info in inputs.items()}
+def _signature(old: Signature, renamed: Mapping[str, str], outputs: Mapping[str, Endpoint], graph: Graph) -> Signature:
+    inputs: dict[str, TensorInfo] = {}
+    for key, info in old.inputs.items():
+        node = parse_input(info.name).node
+        now = replace(info, name=f"{renamed[node]}:0") if node in renamed else info
+        if parse_input(now.name).node in graph:
+            inputs[key] = replace(now, shape=_shape(now, graph))
     named = {
         key: replace(info, name=str(outputs[key])) if key in outputs else info for key, info in old.outputs.items()
     }

@@ -24,9 +24,12 @@ __all__ = [
     "collected",
     "guess_inputs",
     "guess_outputs",
+    "clear_outputs",
     "output_type",
     "output_shape",
     "set_input_shapes",
+    "input_shapes",
+    "input_keys",
     "batch_shapes",
     "is_refined",
     "INIT_COLLECTIONS",
@@ -104,8 +107,13 @@ _NO_ANSWER = frozenset(
 )
 _NO_ANSWER_PREFIX = ("Apply", "ResourceApply", "SparseApply", "Scatter", "ResourceScatter", "Queue", "WriteS")
 _SUMMARY = re.compile(r"(Scalar|Histogram|Image|Tensor|Merge|Audio)Summary")
+_SAVER_OPS = frozenset({"Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "MergeV2Checkpoints"})
+_CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_GRADIENT_OP = re.compile(r"Grad(V\d)?$|BackpropFilter|^(Sparse|Resource)?(Sparse)?Apply")
+"""Not `BackpropInput`, which is a transposed convolution in inference."""
 _TRAINING_SCOPE = re.compile(
-    r"(^|/)(gradients?|save|save_\d+|init|train(ing)?_op|Adam|GradientDescent|report_unini)(/|$)|(^|/)switch_[tf]$"
+    r"(^|/)(gradients?|gradient_tape|save|save_\d+|init|train(ing)?_op|Adam|GradientDescent|report_unini)"
+    r"(/|$)|(^|/)switch_[tf]$"
 )
 _OUTPUT_NAME = re.compile(
     r"(^|/|_)(outputs?|predictions?|predict|probabilities|probs?|logits|scores?|softmax|detections?\w*|num_detections|"
@@ -141,21 +149,86 @@ class Candidate:
 
 
 def guess_inputs(graph: Graph) -> tuple[Candidate, ...]:
-    """Placeholders and what else feeds a graph, in the file's order; linear in the nodes."""
+    """Placeholders and what else feeds a graph, in the file's order; linear in the nodes. The saver's are left out."""
+    savers = _savers(graph)
     return tuple(
         _candidate(graph, node, "it is fed from outside", 0)
         for node in graph
-        if node.op in _INPUT_OPS and not _TRAINING_SCOPE.search(node.name) and graph.consumers(node.name)
+        if node.op in _INPUT_OPS and not _TRAINING_SCOPE.search(node.name)
+        if any(use.node.name not in savers for use in graph.consumers(node.name))
     )
 
 
 def guess_outputs(graph: Graph, limit: int = 10) -> tuple[Candidate, ...]:
-    """The nodes that most look like answers, best first; linear in the nodes and edges."""
-    fed = _fed(graph)
-    found = [candidate for node in graph if (candidate := _judge(graph, node, fed)) is not None]
-    found.sort(key=lambda candidate: -candidate.score)
-    best = found[0].score if found else 0
-    return tuple(candidate for candidate in found[:limit] if candidate.score >= max(_LEAST, best - 2))
+    """The nodes that most look like outputs, best first; linear in the nodes and edges.
+
+    In a frozen graph these are its ends, whatever they are called. Elsewhere ends come before inner nodes that are
+    named like outputs, except beside gradients: what a training run leaves has many ends. Gradients and savers are
+    never outputs.
+    """
+    fed, skipped = _fed(graph), _never_outputs(graph)
+    if found := _frozen_ends(graph, fed, skipped):
+        return found[:limit]
+    likely = [candidate for node in graph if (candidate := _judge(graph, node, fed, skipped)) is not None]
+    likely.sort(key=lambda candidate: -candidate.score)
+    if not any(_GRADIENT_OP.search(node.op) for node in graph):
+        likely = [candidate for candidate in likely if _is_answer(graph, candidate, fed, skipped)] or likely
+    best = likely[0].score if likely else 0
+    return tuple(candidate for candidate in likely[:limit] if candidate.score >= max(_LEAST, best - 2))
+
+
+def clear_outputs(graph: Graph) -> tuple[Candidate, ...]:
+    """All outputs of a frozen graph, else the likely one; empty where nothing says which of several it is."""
+    likely = guess_outputs(graph)
+    if len(likely) == 1:
+        return likely
+    return _frozen_ends(graph, _fed(graph), _never_outputs(graph))
+
+
+def _frozen_ends(graph: Graph, fed: set[str], skipped: set[str]) -> tuple[Candidate, ...]:
+    """The ends of a graph that has nothing but what they need, best first; empty for other graphs."""
+    if skipped or any(node.op in _VARIABLE_OPS for node in graph):
+        return ()
+    ends = [node for node in graph if not graph.uses[node.name]]
+    if any(_gives_nothing(graph, node) or (fed and node.name not in fed) for node in ends):
+        return ()
+    return tuple(sorted((_scored(graph, node, fed) for node in ends), key=lambda candidate: -candidate.score))
+
+
+def _is_answer(graph: Graph, candidate: Candidate, fed: set[str], skipped: set[str]) -> bool:
+    """Whether a candidate is an end that an input reaches, and no loss."""
+    node = graph[_node(candidate)]
+    return (not fed or node.name in fed) and not _is_loss(node) and not _takers(graph, node, skipped)
+
+
+def _takers(graph: Graph, node: Node, skipped: set[str]) -> list[Node]:
+    """The nodes that take a tensor of this one; those of the training and the saver do not count."""
+    return [use.node for use in graph.consumers(node.name) if use.node.name not in skipped]
+
+
+def _never_outputs(graph: Graph) -> set[str]:
+    """The nodes of gradients, of summaries and of savers."""
+    ops = {node.op for node in graph}
+    unlikely = {op for op in ops if _GRADIENT_OP.search(op) or _SUMMARY.match(op)}
+    found = {node.name for node in graph if node.op in unlikely or _TRAINING_SCOPE.search(node.name)}
+    return found | _savers(graph)
+
+
+def _savers(graph: Graph) -> set[str]:
+    """The nodes that save and restore, calls of functions that do included, and all that takes a tensor from them."""
+    inside = {name for name, body in graph.library.items() if any(node.op in _SAVER_OPS for node in body.nodes)}
+    todo = [
+        node.name
+        for node in graph
+        if node.op in _SAVER_OPS or (node.op in _CALL_OPS and getattr(node.get("f"), "name", "") in inside)
+    ]
+    found = set(todo)
+    while todo:
+        for use in graph.uses[todo.pop()]:
+            if use.output >= 0 and use.node.name not in found:
+                found.add(use.node.name)
+                todo.append(use.node.name)
+    return found
 
 
 def collected(model: Model, key: str) -> tuple[Candidate, ...]:
@@ -183,20 +256,23 @@ def _fed(graph: Graph) -> set[str]:
     return seen
 
 
-def _judge(graph: Graph, node: Node, fed: set[str]) -> Candidate | None:
+def _judge(graph: Graph, node: Node, fed: set[str], skipped: set[str]) -> Candidate | None:
     op = node.op
     if op in _NO_ANSWER or op in _VARIABLE_OPS or op in _INPUT_OPS or op.startswith(_NO_ANSWER_PREFIX):
         return None
-    is_last = not graph.consumers(node.name)
-    is_named = _OUTPUT_NAME.search(node.name[-_NAME_END:]) is not None
-    if not (is_last or is_named) or _SUMMARY.match(op) or _TRAINING_SCOPE.search(node.name):
+    if node.name in skipped or _gives_nothing(graph, node):
         return None
+    is_named = _OUTPUT_NAME.search(node.name[-_NAME_END:]) is not None
+    return _scored(graph, node, fed) if is_named or not _takers(graph, node, skipped) else None
+
+
+def _scored(graph: Graph, node: Node, fed: set[str]) -> Candidate:
     reasons: list[str] = []
     score = 0
-    if is_last:
+    if not graph.consumers(node.name):
         score += 2 if _is_loss(node) else 3
         reasons.append("nothing takes its output")
-    if is_named:
+    if _OUTPUT_NAME.search(node.name[-_NAME_END:]) is not None:
         score += 3
         reasons.append("it is named like an output")
     if node.name in fed:
@@ -204,10 +280,15 @@ def _judge(graph: Graph, node: Node, fed: set[str]) -> Candidate | None:
         reasons.append("an input reaches it")
     elif fed:
         score -= 2
-    if op in _OUTPUT_OPS:
+    if node.op in _OUTPUT_OPS:
         score += 1
-        reasons.append(f"{op} often ends a model")
+        reasons.append(f"{node.op} often ends a model")
     return _candidate(graph, node, ", ".join(reasons), score)
+
+
+def _gives_nothing(graph: Graph, node: Node) -> bool:
+    op = graph.op_def(node.op)
+    return op is not None and not op.outputs
 
 
 def _is_loss(node: Node) -> bool:
@@ -264,6 +345,10 @@ def batch_shapes(graph: Graph, size: int) -> dict[str, Shape]:
 def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, list[Note]]:
     """Gives placeholders new shapes and drops every `_output_shapes`, which no longer holds.
 
+    Args:
+        graph: The graph.
+        shapes: The new shapes, by placeholder (`input_shapes`).
+
     Returns:
         The graph, and a note where constants bake in the old batch size.
 
@@ -274,7 +359,7 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
     changes: dict[str, Node] = {}
     baked: set[int] = set()
     for name, shape in shapes.items():
-        node = _placeholder(graph, parse_input(name).node)
+        node = _placeholder(graph, name, {})
         old = node.get("shape", UNKNOWN)
         flaw = shape.flaw()
         if flaw is not None:
@@ -294,6 +379,35 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
     return changed, _baked_in(changed, baked)
 
 
+def input_shapes(
+    graph: Graph, batch_size: int | None, shapes: Mapping[str, Shape], keys: Mapping[str, str]
+) -> dict[str, Shape]:
+    """The new shapes by placeholder: those of a batch of this size, and those given by name or key, which count more.
+
+    Raises:
+        NotFoundInModelError: There is no such placeholder.
+        UsageError: The size cannot be, or two names mean one placeholder.
+    """
+    given: dict[str, Shape] = {}
+    for name, shape in shapes.items():
+        node = _placeholder(graph, name, keys).name
+        if node in given:
+            raise UsageError(f"two shapes are given for placeholder {node!r}", remedy="give one, by key or by name")
+        given[node] = shape
+    return given if batch_size is None else {**batch_shapes(graph, batch_size), **given}
+
+
+def input_keys(model: Model, signature: str | None = None) -> dict[str, str]:
+    """The placeholders that keys of signatures mean, by key; those of the signature asked for, or default, win."""
+    wanted = {signature: 0, SERVING_DEFAULT: 1}
+    found: dict[str, str] = {}
+    for name in sorted(model.signatures, key=lambda name: wanted.get(name, 2)):
+        for key, info in model.signatures[name].inputs.items():
+            if info.encoding == "dense":
+                found.setdefault(key, parse_input(info.name).node)
+    return found
+
+
 def is_refined(before: Graph, after: Graph) -> bool:
     """Whether placeholders only got sizes that were open before, so that all that was known of shapes still holds."""
     if before is after:
@@ -309,12 +423,14 @@ def is_refined(before: Graph, after: Graph) -> bool:
     return True
 
 
-def _placeholder(graph: Graph, name: str) -> Node:
-    found = graph.by_name.get(name)
-    if found is not None and found.op in _PLACEHOLDERS:
-        return found
+def _placeholder(graph: Graph, name: str, keys: Mapping[str, str]) -> Node:
+    """The placeholder of this name, else the one that this key means."""
+    for wanted in (parse_input(name).node, keys.get(name, "")):
+        found = graph.by_name.get(wanted)
+        if found is not None and found.op in _PLACEHOLDERS:
+            return found
     there = [node.name for node in graph if node.op in _PLACEHOLDERS]
-    near = nearest(name, there) or there
+    near = nearest(name, [*there, *(key for key, node in keys.items() if node in graph)]) or there
     remedy = f"the placeholders are: {', '.join(near[:8])}" if near else "the graph has no placeholder"
     raise NotFoundInModelError(f"there is no placeholder {name!r}", remedy=remedy)
 
@@ -401,9 +517,10 @@ def choose_outputs(model: Model, outputs: Sequence[str] | None, signature: str |
     left = collected(model, "outputs")
     if left:
         return {candidate.tensor: parse_input(candidate.tensor) for candidate in left}
+    clear = clear_outputs(model.graph)
+    if clear:
+        return {candidate.tensor: parse_input(candidate.tensor) for candidate in clear}
     likely = guess_outputs(model.graph)
-    if len(likely) == 1:
-        return {likely[0].tensor: parse_input(likely[0].tensor)}
     if not likely:
         raise UsageError("nothing says what the outputs are", path=model.path, remedy="name them (--outputs a,b)")
     listed = "; ".join(f"{candidate.tensor} ({candidate.reason})" for candidate in likely[:5])
@@ -478,9 +595,9 @@ def make_signatures(
         return {key: _shaped(found, model, graph) for key, found in there.items()}
     inputs, outputs = collected(model, "inputs"), collected(model, "outputs")
     if not outputs and guess:
-        inputs, outputs = guess_inputs(graph), guess_outputs(graph)
-    if not outputs or (guess and len(outputs) > 1 and not collected(model, "outputs")):
-        raise _unclear(model, outputs)
+        inputs, outputs = guess_inputs(graph), clear_outputs(graph)
+    if not outputs:
+        raise _unclear(model, guess_outputs(graph) if guess else ())
     reached = graph.ancestors(_node(candidate) for candidate in outputs)
     taken = [candidate for candidate in inputs if _node(candidate) in reached]
     return {SERVING_DEFAULT: Signature(_named(model, graph, taken), _named(model, graph, outputs), method_name)}

@@ -72,13 +72,14 @@ def choose_constants(model: Model, wanted: Wanted, kept: AnyCollection[str]) -> 
         kept: Nodes that must stay as they are, because they are inputs or outputs.
 
     Raises:
-        UsageError: There is none, or a glob of `only` fits none.
+        UsageError: There is none, or a glob fits none.
     """
     if wanted.min_elements is not None and wanted.min_elements < 0:
         raise UsageError(f"--min-elements {wanted.min_elements} cannot be", remedy="pass 0 or more")
     graph = model.graph
     constants = [node for node in graph if node.op == "Const" and _is_named(node.name, wanted)]
-    _check_globs(model, wanted, constants)
+    _check_globs(model, wanted.only, constants)
+    _check_globs(model, wanted.excluded, [node for node in graph if node.op == "Const"])
     signs = Signs(graph)
     values: dict[str, Tensor] = {}
     bare: list[str] = []
@@ -116,11 +117,11 @@ def _is_wanted(name: str, tensor: Tensor, wanted: Wanted, was_variable: bool) ->
     return size >= MIN_ELEMENTS or was_variable or name in wanted.only
 
 
-def _check_globs(model: Model, wanted: Wanted, constants: Sequence[Node]) -> None:
-    for glob in wanted.only:
+def _check_globs(model: Model, globs: Sequence[str], constants: Sequence[Node]) -> None:
+    for glob in globs:
         if any(fnmatchcase(node.name, glob) for node in constants):
             continue
-        near = nearest(glob, (node.name for node in model.graph if node.op == "Const"))
+        near = nearest(glob.strip("*?"), (node.name for node in model.graph if node.op == "Const"))
         remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --nodes` lists them"
         raise UsageError(f"no constant of the graph is called {glob!r}", path=model.path, remedy=remedy)
 

@@ -32,6 +32,7 @@ __all__ = [
     "initial_values",
     "find_source",
     "find_value",
+    "variable_names",
     "Fit",
     "fit_checkpoint",
 ]
@@ -414,6 +415,41 @@ def _check(model: Model, node: Node, tensor: Tensor, key: str) -> None:
     if not fits:
         what = f"the graph says {shape}, but {key!r} in the checkpoint is {tensor.shape}"
         raise InvalidModelError(what, path=path, where=where, remedy=remedy)
+
+
+_TRACKED = re.compile(r"/\.(ATTRIBUTES|OPTIMIZER_SLOT)/")
+_UNNAMED = re.compile(r"(^|/)Variable(_\d+)?$")
+
+
+def variable_names(model: Model) -> dict[str, tuple[str, ...]]:
+    """The variables' names for keys that TensorFlow 2 made of Python attributes, such as `variables/1/.ATTRIBUTES/...`.
+
+    The best name is first: a node's, as the saver restores it, else what the checkpoint itself says. Reads no value but
+    the checkpoint's object graph, and that only where there is no graph of nodes. Damaged ones give no names.
+    """
+    keys = [key for key in model.variables if _TRACKED.search(key)]
+    if not keys:
+        return {}
+    found: dict[str, list[str]] = {key: [] for key in keys}
+    try:
+        stored: Mapping[str, str] = getattr(model.variables, "tracked_names", {}) if not model.has_graph else {}
+        for key, name in (*stored.items(), *(_restored_names(model) if model.has_graph else ())):
+            if key in found and name and name not in found[key]:
+                found[key].append(name)
+    except TfsmithError:
+        return {}
+    return {key: tuple(sorted(names, key=_is_unnamed)) for key, names in found.items() if names}
+
+
+def _is_unnamed(name: str) -> bool:
+    """Whether a name is one that TensorFlow gives to variables that have none."""
+    return _UNNAMED.search(name) is not None
+
+
+def _restored_names(model: Model) -> Iterator[tuple[str, str]]:
+    for name, source in restore_sources(model.meta).items():
+        if not source.extents:
+            yield source.key, name
 
 
 @record

@@ -23,6 +23,7 @@ from tfsmith.passes.diff_bodies import (
     StructureDifference,
     ValueChange,
 )
+from tfsmith.passes.variables import variable_names
 from tfsmith.records import field, record
 
 __all__ = [
@@ -256,7 +257,11 @@ def _tensor_info(info: TensorInfo) -> dict[str, Any]:
 
 
 def variable_facts(model: Model) -> list[dict[str, Any]]:
-    """Every tensor of the checkpoint, by name; without one, every variable of the graph. No values are read."""
+    """Every tensor of the checkpoint, by name; without one, every variable of the graph. No values are read.
+
+    Where a name is a path of Python attributes, `variable` is what the variable itself is called.
+    """
+    names = variable_names(model)
     found = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     if found or not model.has_graph:
         rows = [(name, tensor.dtype, tensor.shape) for name, tensor in found.items()]
@@ -270,6 +275,7 @@ def variable_facts(model: Model) -> list[dict[str, Any]]:
             "shape": shape_facts(shape),
             "bytes": found[name].nbytes if name in found else (shape.elements or 0) * kind.itemsize,
             "optimizer_slot": is_optimizer_slot(name),
+            **({"variable": names[name][0]} if name in names else {}),
         }
         for name, kind, shape in sorted(rows, key=lambda row: row[0])
     ]

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_views import read_pieces, verify_tensor
+from tfsmith.ir.weights import Weights
 from tfsmith.records import record
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Comparison", "Verdict", "compare_weights"]
+__all__ = ["Comparison", "Verdict", "compare_weights", "pair_weights"]
 
 Verdict = Literal["same", "close", "differs", "shape", "dtype", "only in first", "only in second"]
 
@@ -46,7 +47,7 @@ class Comparison:
 def compare_weights(
     first: Mapping[str, Tensor], second: Mapping[str, Tensor], *, tolerance: float = 0.0
 ) -> Iterator[Comparison]:
-    """Compares weight by weight, by name. Reads both in pieces: memory does not grow with them.
+    """Compares weight by weight, by name (`pair_weights`). Reads both in pieces: memory does not grow with them.
 
     Args:
         first: Some weights.
@@ -56,8 +57,7 @@ def compare_weights(
     Raises:
         ChecksumError: Values are not what was written.
     """
-    for name in sorted({*first, *second}):
-        one, other = first.get(name), second.get(name)
+    for name, one, other in sorted(pair_weights(first, second), key=lambda pair: pair[0]):
         if one is None or other is None:
             verdict: Verdict = "only in second" if one is None else "only in first"
             yield Comparison(name, verdict, one, other)
@@ -65,6 +65,39 @@ def compare_weights(
             yield Comparison(name, "shape", one, other)
         else:
             yield _compare(name, one, other, tolerance)
+
+
+def pair_weights(
+    first: Mapping[str, Tensor], second: Mapping[str, Tensor]
+) -> Iterator[tuple[str, Tensor | None, Tensor | None]]:
+    """The weights of both that belong together, with the name that they share; None where one has no such weight.
+
+    They are paired by key, then by the names of the variables that the keys mean (`Weights.names`), so that a frozen
+    constant meets the variable that it was.
+    """
+    left = dict(second)
+    others: list[str] = []
+    for key, tensor in first.items():
+        if key in left:
+            yield key, tensor, left.pop(key)
+        else:
+            others.append(key)
+    known: dict[str, str] = {}
+    for key in left:
+        for name in (key, *_names(second, key)):
+            known.setdefault(name, key)
+    for key in others:
+        shared = next((name for name in (key, *_names(first, key)) if known.get(name) in left), None)
+        if shared is None:
+            yield _names(first, key)[0] if _names(first, key) else key, first[key], None
+        else:
+            yield shared, first[key], left.pop(known[shared])
+    for key, tensor in left.items():
+        yield _names(second, key)[0] if _names(second, key) else key, None, tensor
+
+
+def _names(weights: Mapping[str, Tensor], key: str) -> tuple[str, ...]:
+    return weights.names.get(key, ()) if isinstance(weights, Weights) else ()
 
 
 def _compare(name: str, one: Tensor, other: Tensor, tolerance: float) -> Comparison:

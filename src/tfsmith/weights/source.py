@@ -13,39 +13,52 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.passes.former_variables import Signs
+from tfsmith.passes.variables import variable_names
 from tfsmith.records import replace
 
 __all__ = ["select_weights", "weights_of"]
 
 
 def select_weights(
-    weights: Weights, only: Sequence[str] = (), excluded: Sequence[str] = (), *, training: bool = True
+    weights: Weights,
+    only: Sequence[str] = (),
+    excluded: Sequence[str] = (),
+    *,
+    training: bool = True,
+    strict: bool = True,
 ) -> Weights:
-    """Those whose names fit a glob of `only` (all, if there is none) and none of `excluded`. No I/O.
+    """Those that fit a glob of `only` (all, if there is none) and none of `excluded`. No I/O.
+
+    A glob fits a weight by its key or by the name of its variable.
 
     Args:
         weights: The weights.
         only: Globs of names to take.
         excluded: Globs of names to leave out.
         training: Whether to keep what only training needs: slots of optimizers, the global step.
+        strict: Whether a glob that fits nothing is an error.
 
     Raises:
-        NotFoundInModelError: A glob of `only` fits nothing.
+        NotFoundInModelError: A glob fits nothing; the remedy has the nearest names.
     """
-    for glob in only:
-        if not any(fnmatchcase(name, glob) for name in weights):
-            near = nearest(glob, weights)
-            remedy = f"the nearest names are {', '.join(near)}" if near else "leave --match out to see all names"
+    for glob in (*only, *excluded) if strict else ():
+        if not any(_fits(weights, name, glob) for name in weights):
+            near = nearest(glob.strip("*?"), weights)
+            remedy = f"the nearest names are {', '.join(near)}" if near else "leave the glob out to see all names"
             raise NotFoundInModelError(f"no weight is called {glob!r}", path=weights.path, remedy=remedy)
     dropped = set() if training else training_names(weights)
     kept = {
         name: tensor
         for name, tensor in weights.items()
         if name not in dropped
-        and (not only or any(fnmatchcase(name, glob) for glob in only))
-        and not any(fnmatchcase(name, glob) for glob in excluded)
+        and (not only or any(_fits(weights, name, glob) for glob in only))
+        and not any(_fits(weights, name, glob) for glob in excluded)
     }
     return replace(weights, tensors=kept)
+
+
+def _fits(weights: Weights, key: str, glob: str) -> bool:
+    return any(fnmatchcase(name, glob) for name in (key, *weights.names.get(key, ())))
 
 
 _VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
@@ -68,13 +81,15 @@ def weights_of(model: Model, *, constants: bool = False) -> Weights:
     if isinstance(model.variables, Weights):
         metadata = model.variables.metadata
         files |= dict.fromkeys(model.variables.files)
+    names: Mapping[str, tuple[str, ...]] = {}
     if constants:
         tensors: Mapping[str, Tensor] = {node.name: value for node, value in _constants(model)}
     elif model.variables or not model.has_graph:
+        names = variable_names(model)
         tensors = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     else:
         tensors = _frozen(model)
-    return Weights(tensors, metadata, tuple(files), model.path)
+    return Weights(tensors, metadata, tuple(files), model.path, names=names)
 
 
 def _constants(model: Model) -> list[tuple[Node, Tensor]]:

@@ -12,6 +12,7 @@ from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_views import read_pieces, verify_tensor
+from tfsmith.ir.weights import Weights
 from tfsmith.records import record
 
 __all__ = [
@@ -50,13 +51,23 @@ class Stats:
 
 @record
 class WeightRow:
-    """A weight, as the table shows it; `stats` is None where nobody asked, or the values are no numbers."""
+    """A weight, as the table shows it.
+
+    Attributes:
+        name: Its key.
+        dtype: Its type.
+        shape: Its shape.
+        bytes: Its size.
+        stats: What its values are like; None where nobody asked, or they are no numbers.
+        variable: The name of its variable, where the key is a path of Python attributes; else None.
+    """
 
     name: str
     dtype: DType
     shape: Shape
     bytes: int
     stats: Stats | None = None
+    variable: str | None = None
 
     @property
     def parameters(self) -> int:
@@ -76,8 +87,16 @@ class ScopeRow:
 
 def weight_rows(weights: Mapping[str, Tensor], *, stats: bool = False, sort: Sort = "name") -> list[WeightRow]:
     """A row for each weight. Reads values only for the statistics, in pieces: memory does not grow with them."""
+    names = weights.names if isinstance(weights, Weights) else {}
     rows = [
-        WeightRow(name, tensor.dtype.base, tensor.shape, tensor.nbytes, measure(tensor) if stats else None)
+        WeightRow(
+            name,
+            tensor.dtype.base,
+            tensor.shape,
+            tensor.nbytes,
+            measure(tensor) if stats else None,
+            names[name][0] if name in names else None,
+        )
         for name, tensor in weights.items()
     ]
     if sort == "name":

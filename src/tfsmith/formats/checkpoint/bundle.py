@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -31,6 +32,7 @@ from tfsmith.formats.checkpoint.strings import ByteOrder, StoredStrings, read_st
 from tfsmith.formats.checkpoint.table import Table
 from tfsmith.formats.sniff import refuse_pointer
 from tfsmith.ir.dtype import DType, dtype
+from tfsmith.ir.names import OBJECT_GRAPH_KEY
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Piece, SlicedTensor, SpanTensor, Tensor, TensorBase
 from tfsmith.limits import MAX_SHARDS
@@ -373,6 +375,20 @@ class Bundle(Mapping[str, Tensor]):
     def entries(self) -> dict[str, BundleEntry]:
         """What the index says of each tensor. Parses all of it."""
         return {name: self._entry(key, name) for name, key in self._names.items()}
+
+    @cached_property
+    def tracked_names(self) -> Mapping[str, str]:
+        """The variables' full names by key, as the object graph of TensorFlow 2 has them; empty if there is none.
+
+        Raises:
+            CorruptFileError: The object graph is damaged.
+        """
+        tensor = self.get(OBJECT_GRAPH_KEY)
+        if tensor is None or tensor.dtype.name != "string" or tensor.shape.elements != 1:
+            return {}
+        data = bytes(tensor.numpy().reshape(-1)[0])
+        objects = parse("TrackableObjectGraph", data, OBJECT_GRAPH_KEY).nodes
+        return {one.checkpoint_key: one.full_name for found in objects for one in found.attributes if one.full_name}
 
     def stored_order(self) -> dict[str, Tensor]:
         """The tensors in the order in which their values lie in the data files.
