@@ -20,8 +20,7 @@ from tfsmith.formats.savedmodel.folder import find_main_file, plan_saved_model, 
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
-from tfsmith.ir.tensor import SlicedTensor, Tensor
-from tfsmith.ir.tensor_views import PartTensor, verify_tensor
+from tfsmith.ir.tensor import Tensor
 from tfsmith.records import record, replace
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, from_bytes, open_file, real_path
@@ -159,7 +158,7 @@ def write_weights(
         write_npz(path, weights, metadata or {})
         return (path,)
     for tensor in weights.values():
-        verify_tensor(tensor)
+        tensor.verify()
     _write_checkpoint(Model("checkpoint", (), weights), path, 1, link=False)
     return tuple(_files_of(path))
 
@@ -174,19 +173,9 @@ def verify_new_values(model: Model) -> None:
         if meta.raw is not None or meta.graph_part.raw is not None or model.raw is not None:
             continue
         for node in meta.graph:
-            if node.op == "Const" and node.raw is None:
-                _verify(node.get("value"))
-
-
-def _verify(tensor: object) -> None:
-    verify = getattr(tensor, "verify", None)
-    if verify is not None:
-        verify()
-    elif isinstance(tensor, SlicedTensor):
-        for piece in tensor.pieces:
-            _verify(piece.tensor)
-    elif isinstance(tensor, PartTensor):
-        _verify(tensor.whole)
+            value: Tensor | None = node.get("value") if node.op == "Const" and node.raw is None else None
+            if value is not None:
+                value.verify()
 
 
 def _graph_plan(model: Model) -> Span | WritePlan:

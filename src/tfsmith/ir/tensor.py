@@ -56,6 +56,17 @@ class Tensor(Protocol):
         """The values, read-only. Reads them; checks their checksum where there is one."""
         ...
 
+    def verify(self) -> bool:
+        """Reads the stored bytes, in pieces, and compares their checksum.
+
+        Returns:
+            Whether all of them have one; nothing is read where there is none.
+
+        Raises:
+            ChecksumError: They are not what was written.
+        """
+        ...
+
     def parts(self) -> Iterator[bytes | Span]:
         """The raw little-endian bytes, in order, as spans where they lie in a file. Not for strings."""
         ...
@@ -77,6 +88,10 @@ class TensorBase:
     def nbytes(self: Tensor) -> int:
         """The size of the values in bytes; no I/O."""
         return (self.shape.elements or 0) * self.dtype.itemsize
+
+    def verify(self: Tensor) -> bool:
+        """Has nothing to compare: there is no checksum."""
+        return False
 
     def write_to(self: Tensor, sink: Sink) -> None:
         """Streams the raw little-endian bytes; memory does not grow with the tensor."""
@@ -109,19 +124,22 @@ class SpanTensor(TensorBase):
             remedy = "the file is damaged; fetch it again"
             raise InvalidModelError(what, path=self.span.name, offset=self.span.start, remedy=remedy)
 
-    def verify(self) -> None:
-        """Reads all bytes and compares their checksum, if there is one.
+    def verify(self) -> bool:
+        """Reads all bytes and compares their checksum; returns whether there is one.
 
         Raises:
             ChecksumError: They are not what was written.
         """
-        if self.masked_crc is not None and mask(span_crc32c(self.span)) != self.masked_crc:
+        if self.masked_crc is None:
+            return False
+        if mask(span_crc32c(self.span)) != self.masked_crc:
             raise ChecksumError(
                 f"the values of {self.label} do not fit their checksum",
                 path=self.span.name,
                 offset=self.span.start,
                 remedy="the file is damaged, or comes from another step than its index; fetch the set again",
             )
+        return True
 
     def numpy(self) -> NDArray[Any]:
         """The values: a read-only view of the mapped file where it is aligned, else a copy."""
@@ -317,6 +335,10 @@ class SlicedTensor(TensorBase):
     dtype: DType
     shape: Shape
     pieces: tuple[Piece, ...]
+
+    def verify(self) -> bool:
+        """Compares the checksums of all pieces; returns whether each has one."""
+        return False not in {piece.tensor.verify() for piece in self.pieces}
 
     def numpy(self) -> NDArray[Any]:
         """The whole, assembled in memory."""

@@ -26,6 +26,7 @@ from tfsmith.storage.span import real_path
 __all__ = ["Output", "write_file"]
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}")
+_SET = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 _OTHER = "choose another name"
 
 
@@ -61,10 +62,11 @@ class Output:
         what: str = "such output",
     ) -> None:
         if not os.fspath(path):
-            raise UsageError("the path is empty", remedy="pass the name of the output")
+            raise UsageError("the path is empty", remedy="pass the path of the output")
         self.path = Path(path)
-        if not self.path.name or "\0" in self.path.name:
-            raise OutputError("no output can have this name", path=path, remedy="choose another name")
+        if not self.path.name or "\0" in str(self.path):
+            remedy = "leave the zero byte out" if self.path.name else _OTHER
+            raise OutputError("no file can have this name", path=path, remedy=remedy)
         self._inputs = list(dict.fromkeys(Path(one) for one in inputs))
         self._force = force
         self._folder = folder
@@ -167,9 +169,14 @@ class Output:
                 what = "the output lies inside of an input"
                 raise OutputError(what, path=target, remedy=f"choose a place outside of {path}")
             is_same = output == source or (target.exists() and source.exists() and target.samefile(source))
-            is_of_set = self._others is not None and self._others.fullmatch(source.name)
-            if is_same or output in source.parents or (is_of_set and source.parent == output.parent):
+            is_of_set = source.parent == output.parent and self._is_of_set(source.name)
+            if is_same or output in source.parents or is_of_set:
                 raise OutputError("the output is also the input", path=target, remedy=_OTHER)
+
+    def _is_of_set(self, name: str) -> bool:
+        """Whether a file belongs to the set that is written, or to one whose prefix the output would be."""
+        prefix = _SET.sub("", name)
+        return bool(self._others and self._others.fullmatch(name)) or (prefix == self.path.name != name)
 
     def _commit(self) -> None:
         entries = sorted(self._new.iterdir(), key=lambda entry: (entry.suffix == ".index", entry.name))

@@ -231,8 +231,8 @@ def write_variables(model: Model, prefix: Path, *, shards: int = 1, link: bool =
         raise UnreadableFileError(what, path=checkpoint.missing[0], remedy=remedy)
     _require_whole_files(model.variables)
     for path in checkpoint.files:
-        suffix = path.name[len(checkpoint.prefix.name) :]
-        _take(path, prefix.with_name(prefix.name + suffix), link=link)
+        ending = path.name[max(path.name.rfind(".index"), path.name.rfind(".data-")) :]
+        _take(path, prefix.with_name(prefix.name + ending), link=link)
 
 
 def _require_whole_files(tensors: Mapping[str, Tensor]) -> None:
