@@ -12,7 +12,7 @@ from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
 from tfsmith.records import record
 from tfsmith.storage.checksums import mask, span_crc32c
 from tfsmith.storage.sink import Sink
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, from_bytes
 
 if TYPE_CHECKING:
     import numpy
@@ -23,6 +23,7 @@ __all__ = [
     "TensorBase",
     "SpanTensor",
     "ArrayTensor",
+    "integer_tensor",
     "FilledTensor",
     "StringTensor",
     "OpaqueTensor",
@@ -156,6 +157,15 @@ class SpanTensor(TensorBase):
     def parts(self) -> Iterator[bytes | Span]:
         """The span itself; nothing is read."""
         yield self.span
+
+
+def integer_tensor(values: int | Sequence[int], dtype: DType) -> SpanTensor:
+    """A scalar or a vector of integers, made without numpy, which takes longer to load than most graphs to change."""
+    shape = Shape(()) if isinstance(values, int) else Shape((len(values),))
+    numbers = (values,) if isinstance(values, int) else values
+    return SpanTensor(
+        dtype, shape, from_bytes(b"".join(one.to_bytes(dtype.itemsize, "little", signed=True) for one in numbers))
+    )
 
 
 @record(eq=False, repr=False)

@@ -184,8 +184,8 @@ class Output:
         moves = [move for move in moves if move[1].name != self._shared or not os.path.lexists(move[1])]
         for entry, place in moves:
             self._check(place, is_folder=entry.is_dir())
-            for folder, _, _ in os.walk(entry):
-                _sync_folder(folder)
+            with explained(place):
+                _sync(entry)
         places = {place for _, place in moves}
         stale = [path for path in self._members() if _SHARD.search(path.name) and path not in places]
         self._old = self._stage / "old"
@@ -244,6 +244,24 @@ def write_file(
 
 def _exists(path: Path) -> OutputError:
     return OutputError("the output exists already", path=path, remedy="choose another, or pass --force")
+
+
+def _sync(entry: Path) -> None:
+    """Waits until a file, or all of a folder, is on the disk. All was written by now, so most of it is."""
+    if not entry.is_dir():
+        _sync_file(entry)
+    for folder, _, names in os.walk(entry):
+        for name in names:
+            _sync_file(Path(folder, name))
+        _sync_folder(folder)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(path: str | os.PathLike[str]) -> None:

@@ -139,16 +139,16 @@ def write_saved_model(model: Model, folder: Path, *, text: bool = False, shards:
         OutputError: The disk refuses.
         LimitError: The main file would be over 2 GiB.
     """
-    plan = plan_saved_model(model)
-    check_size(plan, folder)
     with explained(folder):
         folder.mkdir()
+    _write_variables(model, folder / "variables", shards, link=link)  # first, for the disk is slower than we are
+    plan = plan_saved_model(model)
+    check_size(plan, folder)
     if text:
         write_text_file(folder / "saved_model.pbtxt", "SavedModel", plan)
     else:
         with FileSink(folder / "saved_model.pb") as sink:
             sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
-    _write_variables(model, folder / "variables", shards, link=link)
     for side in model.side_files:
         if side.leads_out:
             what = "this link leads out of the model, so it is not copied"
