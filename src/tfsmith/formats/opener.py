@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -158,7 +159,7 @@ def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
     if found.kind != "graphdef":
         remedy = "pass a GraphDef, a MetaGraphDef or a SavedModel"
         raise CorruptFileError("these bytes are no TensorFlow message that we know", path=path, remedy=remedy)
-    graph = Part(lambda: read_graph(span), None)
+    graph = Part(partial(read_graph, span), None)
     return Model("graphdef", (MetaGraph(graph),), path=path, raw=span)
 
 

@@ -30,6 +30,10 @@ class Weights(Mapping[str, Tensor]):
     path: Path | None = None
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" {str(self.path)!r}"
+        return f"<Weights{place}, {len(self)} tensors>"
+
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 

@@ -62,7 +62,7 @@ class FileSource:
     to the system, which ends the process (SIGBUS).
     """
 
-    __slots__ = ("__weakref__", "_buffer", "_fd", "_mapping", "identity", "name", "size")
+    __slots__ = ("__weakref__", "_buffer", "_fd", "_mapping", "identity", "modified", "name", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
@@ -81,6 +81,7 @@ class FileSource:
             raise UnreadableFileError(f"this is {kind}", path=self.name, remedy="pass the path of a file")
         self.size: int = status.st_size
         self.identity: tuple[int, int] = (status.st_dev, status.st_ino)
+        self.modified: int = status.st_mtime_ns
         self._mapping: mmap.mmap | None = None
         if self.size > _SMALL_FILE:
             self._mapping = self._map(descriptor)
@@ -112,6 +113,10 @@ class FileSource:
         if self._fd is not None and os.fstat(self._fd).st_size < stop:
             raise _shrunk(self.name, os.fstat(self._fd).st_size)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For `pickle`: the file by its path. Who unpickles it opens the file again, if it is still the same."""
+        return _reopened, (str(Path(self.name).absolute()), self.size, self.modified)
+
     @property
     def buffer(self) -> memoryview:
         """The whole file, mapped."""
@@ -128,6 +133,14 @@ class FileSource:
                 self._mapping.madvise(mmap.MADV_DONTNEED)
 
 
+def _reopened(path: str, size: int, modified: int) -> FileSource:
+    source = FileSource(path)
+    if (source.size, source.modified) != (size, modified):
+        what = "the file has changed since the model that uses it was pickled"
+        raise UnreadableFileError(what, path=path, remedy="load the model again")
+    return source
+
+
 class MemorySource:
     """Bytes that are in memory already."""
 
@@ -137,6 +150,9 @@ class MemorySource:
         self._buffer = memoryview(data).cast("B").toreadonly()
         self.name = name
         self.size: int = self._buffer.nbytes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return MemorySource, (bytes(self._buffer), self.name)
 
     @property
     def buffer(self) -> memoryview:
@@ -229,6 +245,12 @@ class Span:
                 offset=self.source.size,
                 remedy="the file is cut off or damaged; fetch it again",
             )
+
+    def __repr__(self) -> str:
+        return f"<Span {self.source.name!r}, bytes {self.start} to {self.stop}>"
+
+    def __deepcopy__(self, memo: object) -> Span:
+        return self
 
     def __len__(self) -> int:
         return self.stop - self.start

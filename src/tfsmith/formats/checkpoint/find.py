@@ -13,6 +13,7 @@ from tfsmith.errors import (
     NotFoundInModelError,
     TfsmithError,
     UnreadableFileError,
+    UsageError,
     WrongFileError,
 )
 from tfsmith.formats.checkpoint.bundle import index_file, open_bundle
@@ -241,8 +242,10 @@ def latest_prefix(folder: Path, step: int | None = None) -> Path:
     """
     there = prefixes_in(folder)
     if step is not None:
+        if not str(step).isdecimal():
+            raise UsageError(f"{step!r} is no step", path=folder, remedy="pass a whole number")
         for prefix in there:
-            if step_of(prefix) == step:
+            if step_of(prefix) == int(step):
                 return prefix
         steps = ", ".join(str(found) for prefix in there if (found := step_of(prefix)) is not None)
         what = f"there is no checkpoint of step {step}"
