@@ -363,7 +363,7 @@ NODE = Node(
 
 def test_attributes_by_kind() -> None:
     assert (NODE.string("s"), NODE.int("i"), NODE.float("f"), NODE.bool("b")) == (b"text", 3, 0.5, True)
-    assert (NODE.dtype("t"), NODE.shape("h"), NODE.func("g")) == (dtype_named("float32"), (2,), Func("g", {}))
+    assert (NODE.dtype("t"), NODE.shape("h"), NODE.func("g")) == (dtype_named("float32"), Shape((2,)), Func("g", {}))
     assert (NODE.ints("is"), NODE.dtypes("ts"), NODE.shapes("hs")) == ((1, 2), (dtype_named("int32"),), (SCALAR,))
     assert (NODE.ints("empty"), NODE.dtypes("empty"), NODE.shapes("empty")) == ((), (), ())
     assert NODE.tensor("v").numpy().tolist() == [1.0]
@@ -391,7 +391,11 @@ def test_what_an_attribute_holds() -> None:
     found = NODE.attrs
     assert found["v"].tensor is NODE.tensor("v")
     assert (found["i"].tensor, found["i"].dtype, found["i"].items, found["i"].funcs) == (None, None, (), ())
-    assert (found["t"].dtype, found["is"].items, found["ts"].dtypes) == ("float32", (1, 2), (dtype_named("int32"),))
+    assert (found["t"].dtype, found["is"].items, found["ts"].dtypes) == (
+        dtype_named("float32"),
+        (1, 2),
+        (dtype_named("int32"),),
+    )
     assert (found["hs"].shapes, found["g"].funcs) == ((SCALAR,), (Func("g", {}),))
     assert attr((Func("a", {}), Func("b", {}))).funcs == (Func("a", {}), Func("b", {}))
     assert NODE.constant is None
