@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable
 
 __all__ = [
+    "Speller",
+    "in_python",
     "worded",
     "TfsmithError",
     "UsageError",
@@ -30,14 +32,17 @@ __all__ = [
     "EngineError",
 ]
 
+Speller = Callable[[str, "str | None"], str]
+"""How an option is given, by its name in Python and its value, if that is spoken of."""
 _OPTION = re.compile(r"\{([a-z]\w+)(?:=([^{}]*))?\}")
 
 
-def _in_python(name: str, value: str | None) -> str:
+def in_python(name: str, value: str | None) -> str:
+    """An option as an argument in Python."""
     return f"{name}=" if value is None else f"{name}={value}"
 
 
-def worded(text: str, spell: Callable[[str, str | None], str] = _in_python) -> str:
+def worded(text: str, spell: Speller = in_python) -> str:
     """A text with the options in it as a door spells them.
 
     Args:
@@ -91,11 +96,11 @@ class TfsmithError(Exception):
         self.args = (self._render(),)
         return self
 
-    def worded(self, spell: Callable[[str, str | None], str]) -> str:
+    def worded(self, spell: Speller) -> str:
         """The error as one line, with options as a door spells them."""
         return self._render(spell)
 
-    def _render(self, spell: Callable[[str, str | None], str] = _in_python) -> str:
+    def _render(self, spell: Speller = in_python) -> str:
         place = [] if self.path is None else [self.path]
         if self.offset is not None:
             place.append(f"byte {self.offset}")

@@ -62,7 +62,7 @@ def test_meta_to_saved_model_gets_tags_and_says_what_is_missing(folder: Path) ->
     assert tfsmith.load(folder / "sm").tag_sets == (("serve",),)
     (note,) = converted.notes
     assert "no signature" in str(note)
-    assert "--add-signature" in str(note)
+    assert "add_signatures=" in str(note)
 
 
 def test_graph_alone(folder: Path) -> None:
@@ -185,7 +185,7 @@ def test_out_that_cannot_hold_it(folder: Path) -> None:
     tfsmith.convert(folder / "in" / "m", checkpoint, as_="checkpoint")
     before = files_of(folder)
     for name in ("a.pb", "a.pbtxt", "a.meta"):
-        with pytest.raises(OutputError, match=r"a checkpoint has no graph, so it cannot become .*--checkpoint"):
+        with pytest.raises(OutputError, match=r"a checkpoint has no graph, so it cannot become .*checkpoint="):
             tfsmith.convert(checkpoint, folder / name)
     with pytest.raises(OutputError, match=r"one file of a checkpoint; pass the prefix a"):
         tfsmith.convert(checkpoint, folder / "a.index")
@@ -216,7 +216,7 @@ def test_several_meta_graphs(folder: Path) -> None:
     tfsmith.save(replace(saved_model(), meta_graphs=(one, other)), folder / "two")
     tfsmith.convert(folder / "two", folder / "copy")
     assert files_of(folder / "copy") == files_of(folder / "two")
-    with pytest.raises(UsageError, match=r"2 meta graphs, so it is not clear.*--tag-set.*'serve' and 'serve,tpu'"):
+    with pytest.raises(UsageError, match=r"2 meta graphs, so it is not clear.*tags=.*'serve' and 'serve,tpu'"):
         tfsmith.convert(folder / "two", folder / "x", set_tags=("gpu",))
     with pytest.raises(UsageError, match=r"2 meta graphs, and only one can be written"):
         tfsmith.convert(folder / "two", folder / "x.meta")

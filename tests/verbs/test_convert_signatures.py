@@ -58,7 +58,7 @@ BAD_EDITS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"rename": {"no": "yes"}}, NotFoundInModelError, "no signature 'no'"),
     ({"rename": {"serving_default": "other"}}, UsageError, "two signatures would be called 'other'"),
     ({"rename": {"other": ""}}, UsageError, "a signature must have a name"),
-    ({"add": {"other": ({}, {"y": "y:0"})}}, UsageError, r"there is a signature 'other' already.*--remove-signature"),
+    ({"add": {"other": ({}, {"y": "y:0"})}}, UsageError, r"there is a signature 'other' already.*remove_signatures="),
     ({"add": {"new": ({}, {"y": "yy:0"})}}, NotFoundInModelError, "there is no node 'yy'"),
 ]
 

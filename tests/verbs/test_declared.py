@@ -31,6 +31,7 @@ TWO_FORMS = {
     "--outputs": "show lists the outputs that all others take by name",
     "--verify": "show takes it for --checksums, as it always did",
     "--only": "which variables, by globs; of a diff, which sections",
+    "--output": "verify takes it for --outputs, all others for --out",
     "--op": "the op of a new node, or the ops of nodes to configure",
 }
 

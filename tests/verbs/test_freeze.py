@@ -108,7 +108,7 @@ def test_a_value_of_another_shape_is_refused() -> None:
 
 def test_a_graph_without_a_checkpoint() -> None:
     graph = small().graph
-    with pytest.raises(NotFoundInModelError, match=r"there is no checkpoint; .*--checkpoint"):
+    with pytest.raises(NotFoundInModelError, match=r"there is no checkpoint; .*checkpoint="):
         tfsmith.freeze(Model("graphdef", (MetaGraph(Part.of(graph)),)), ["y"])
 
 
@@ -234,7 +234,7 @@ def test_likely_outputs_are_offered_when_it_is_not_clear() -> None:
     model = small()
     other = Node("other", "Relu", ("x",), {"T": FLOAT})
     unclear = model.replace_graph(model.graph.replace(nodes=(*model.graph.nodes, other)))
-    with pytest.raises(UsageError, match=r"choose with --outputs; likely are: y:0 \(nothing .*; other:0"):
+    with pytest.raises(UsageError, match=r"choose with outputs=; likely are: y:0 \(nothing .*; other:0"):
         tfsmith.freeze(unclear)
     assert "y" in tfsmith.freeze(model).model.graph  # the only one, so it is clear
 

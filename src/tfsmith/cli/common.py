@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from tfsmith.errors import TfsmithError, UsageError, worded
+from tfsmith.errors import Speller, TfsmithError, UsageError, worded
 from tfsmith.ir.shape import Shape
+from tfsmith.passes.interface import Note
 from tfsmith.verbs.declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
 
@@ -24,6 +25,7 @@ __all__ = [
     "run_tool",
     "emit",
     "complain",
+    "said",
     "warn",
     "spelled",
     "similar",
@@ -91,7 +93,7 @@ def spelled(name: str, value: str | None, flags: Mapping[str, str] = MappingProx
     return flag if plain in (None, "", "True") else f"{flag} {plain}"
 
 
-def run(work: Callable[[], int], *, debug: bool = False, spell: Callable[[str, str | None], str] = spelled) -> int:
+def run(work: Callable[[], int], *, debug: bool = False, spell: Speller = spelled) -> int:
     """Runs a verb; a `TfsmithError` becomes one `error:` line on stderr and exit code 2."""
     try:
         with rare_collections(), _orderly_end():
@@ -185,10 +187,15 @@ def complain(text: str) -> None:
         sys.stderr.write(f"{printable(text)}\n")
 
 
-def warn(notes: Iterable[object], spell: Callable[[str, str | None], str] = spelled) -> None:
+def warn(notes: Iterable[object], spell: Speller = spelled) -> None:
     """Writes one line to stderr for each thing that the user should know."""
     for note in notes:
-        complain(f"warning: {worded(str(note), spell)}")
+        complain(f"warning: {said(note, spell)}")
+
+
+def said(note: object, spell: Speller = spelled) -> str:
+    """A note as a line, with its options as a command takes them."""
+    return note.worded(spell) if isinstance(note, Note) else worded(str(note), spell)
 
 
 @contextmanager

@@ -19,11 +19,12 @@ from tfsmith.cli.common import (
     progress,
     rare_collections,
     run,
+    said,
     similar,
     warn,
 )
-from tfsmith.cli.parser import Speller, arguments_of, make_parser, speller
-from tfsmith.errors import worded
+from tfsmith.cli.parser import arguments_of, make_parser, speller
+from tfsmith.errors import Speller, worded
 from tfsmith.verbs import VERBS
 from tfsmith.verbs.declare import Verb, read_verb
 from tfsmith.verbs.shared import ModelResult, Result
@@ -126,7 +127,11 @@ def _show(result: Result, spell: Speller, *, as_json: bool, out: object) -> int:
             return NO
     warn(result.warnings, spell)
     if as_json:
-        emit(_json(result.to_json()) + "\n", exact=True)
+        facts = result.to_json()
+        if isinstance(facts, dict) and "warnings" in facts:
+            lines = {str(note): said(note, spell) for note in result.notes}
+            facts = {**facts, "warnings": [lines.get(one, worded(one, spell)) for one in facts["warnings"]]}
+        emit(_json(facts) + "\n", exact=True)
     elif result.text is not None:
         emit(result.text, exact=True)
     elif sys.stdout.isatty():

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfsmith.cli.common import LineParser, spelled
-from tfsmith.errors import UsageError
+from tfsmith.errors import Speller, UsageError
 from tfsmith.ir.metagraph import SERVING_DEFAULT
 from tfsmith.verbs.declare import LISTED, REPEATED, Option, Verb, flag_of
 
-__all__ = ["Speller", "arguments_of", "make_parser", "speller"]
+__all__ = ["arguments_of", "make_parser", "speller"]
 
-Speller = Callable[[str, "str | None"], str]
-"""How an option is given, by its name in Python and its value, if that is spoken of."""
 _TYPES = {"int": int, "float": float}
 
 

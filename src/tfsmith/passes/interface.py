@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, Speller, UsageError, in_python, worded
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, MetaGraph, Signature, TensorInfo
@@ -71,8 +71,13 @@ class Note:
     remedy: str
 
     def __str__(self) -> str:
+        return self.worded()
+
+    def worded(self, spell: Speller = in_python) -> str:
+        """The note as one line, with options as a door spells them; by default as arguments in Python."""
         shown = ", ".join(self.nodes[:3]) + (f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else "")
-        return f"{self.what}: {shown}; {self.remedy}" if shown else f"{self.what}; {self.remedy}"
+        what, remedy = worded(self.what, spell), worded(self.remedy, spell)
+        return f"{what}: {shown}; {remedy}" if shown else f"{what}; {remedy}"
 
 
 def find_training(graph: Graph) -> list[Note]:
