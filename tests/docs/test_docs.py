@@ -86,7 +86,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 
 def test_the_readme_has_every_verb() -> None:
     listed = re.findall(r"^\| `tfsmith (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
-    assert sorted(listed) == sorted(VERBS)
+    assert sorted(listed) == sorted(verb for verb in VERBS if " " not in verb)
 
 
 @pytest.mark.parametrize("verb", GUIDES)
