@@ -116,10 +116,8 @@ class Node(_Slots, Immutable):
         try:
             return self._origin.attrs(self._start, self._stop, only)
         except TfsmithError as error:
-            where = f"node {self.name!r}"
-            raise type(error)(
-                error.what, path=error.path, offset=error.offset, where=where, remedy=error.remedy
-            ) from error
+            error.at(where=f"node {self.name!r}")
+            raise
 
     def get(self, name: str, default: Any = None) -> Any:
         """The plain value of an attribute, or `default`."""

@@ -1,4 +1,4 @@
-"""Bytes without meaning: `Span`, a checked range of a `Source`, which is a file mapped once or bytes in memory."""
+"""Bytes without meaning: `Span`, a checked range of a `ByteSource`, which is a file mapped once or bytes in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfsmith.errors import TruncatedFileError, UnreadableFileError
 from tfsmith.records import record
 
 __all__ = [
-    "Source",
+    "ByteSource",
     "FileSource",
     "MemorySource",
     "open_file",
@@ -31,7 +31,7 @@ _SMALL_FILE = 1 << 22
 """A file up to this size is read at once: what happens to it afterwards is then nothing to us."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Something that holds bytes that never change while it is held."""
 
     @property
@@ -233,7 +233,7 @@ _PIECE = 1 << 18
 class Span:
     """Bytes `start` to `stop` of a source. Holding a span keeps the source's mapping alive."""
 
-    source: Source
+    source: ByteSource
     start: int
     stop: int
 

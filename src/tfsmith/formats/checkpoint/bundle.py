@@ -29,7 +29,7 @@ from tfsmith.formats.checkpoint.slices import (
     require_numpy_rank,
 )
 from tfsmith.formats.checkpoint.strings import ByteOrder, StoredStrings, read_strings, variant_crc
-from tfsmith.formats.checkpoint.table import Table
+from tfsmith.formats.checkpoint.table import SortedTable
 from tfsmith.formats.sniff import refuse_pointer
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
@@ -350,7 +350,7 @@ class Bundle(Mapping[str, Tensor]):
     def __init__(self, prefix: Path) -> None:
         self.prefix = prefix
         self._path = str(index_file(prefix))
-        self._raw = dict(Table(open_file(self._path)).entries())
+        self._raw = dict(SortedTable(open_file(self._path)).entries())
         self._names = {self._decode(key): key for key in self._raw if key and not is_slice_key(key)}
         self._tensors: dict[str, Tensor] = {}
         header = self._header()
@@ -529,7 +529,8 @@ class Bundle(Mapping[str, Tensor]):
         try:
             return parse(kind, data)
         except CorruptFileError as error:
-            raise CorruptFileError(error.what, path=self._path, where=where, remedy=error.remedy) from error
+            error.at(self._path, where=where)
+            raise
 
     def _decode(self, key: bytes) -> str:
         try:

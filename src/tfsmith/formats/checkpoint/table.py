@@ -15,7 +15,7 @@ from tfsmith.wire.scan import read_varint
 
 __all__ = [
     "decompress",
-    "Table",
+    "SortedTable",
     "MAGIC",
     "FOOTER_SIZE",
     "TRAILER_SIZE",
@@ -135,7 +135,7 @@ _REMEDY = "the file is damaged or is of another kind; fetch it again"
 _MAX_KEY_RATIO = 128
 
 
-class Table:
+class SortedTable:
     """A sorted table in a span. Opening it reads the footer and the index; blocks are read and checked when needed.
 
     Every block's checksum is checked before anything in it is believed.

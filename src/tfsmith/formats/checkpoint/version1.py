@@ -23,7 +23,7 @@ from tfsmith.formats.checkpoint.slices import (
     require_numpy_rank,
 )
 from tfsmith.formats.checkpoint.strings import decode_varints
-from tfsmith.formats.checkpoint.table import Table
+from tfsmith.formats.checkpoint.table import SortedTable
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor, TensorBase
@@ -108,7 +108,7 @@ class CheckpointV1(Mapping[str, Tensor]):
 
     def __init__(self, files: tuple[Path, ...]) -> None:
         self.files = files
-        self._tables = [Table(open_file(path)) for path in files]
+        self._tables = [SortedTable(open_file(path)) for path in files]
         found: dict[str, _Saved] = {}
         for table in self._tables:
             for meta in _read_meta(table).tensor:
@@ -160,7 +160,7 @@ class _Saved:
     dtype: DType
     shape: Shape
     path: str
-    slices: list[tuple[Extents, Table]] = field(default_factory=list)
+    slices: list[tuple[Extents, SortedTable]] = field(default_factory=list)
 
     def tensor(self) -> Tensor:
         dims = self.shape.dims or ()
@@ -196,7 +196,7 @@ class _SliceTensor(TensorBase):
     dtype: DType
     shape: Shape
     key: bytes
-    table: Table
+    table: SortedTable
 
     def verify(self) -> bool:
         """Reads the block of the table, whose checksum is compared each time."""
@@ -274,7 +274,7 @@ class _SliceTensor(TensorBase):
         return CorruptFileError(what, path=self.table.name, where=f"tensor {self.name!r}", remedy=_REMEDY)
 
 
-def _read_meta(table: Table) -> Any:
+def _read_meta(table: SortedTable) -> Any:
     span = table.find(b"")
     if span is None:
         what = "the table does not say what it holds"
@@ -290,7 +290,7 @@ def _read_meta(table: Table) -> Any:
     return meta
 
 
-def _add(found: dict[str, _Saved], meta: Any, table: Table) -> None:
+def _add(found: dict[str, _Saved], meta: Any, table: SortedTable) -> None:
     """Adds what one file says of a tensor; files must agree."""
     kind = dtype(meta.type).base
     shape = read_shape(meta.shape, kind, path=table.name, where=f"tensor {meta.name!r}")

@@ -31,11 +31,11 @@ from tfsmith.ir.recipe import (
 from tfsmith.limits import MAX_SMALL_MESSAGE
 from tfsmith.records import record, replace
 
-__all__ = ["Table", "attr_kind", "parse_recipe_toml", "read_recipe_toml", "usually_commutative", "recipe_toml"]
+__all__ = ["TomlTable", "attr_kind", "parse_recipe_toml", "read_recipe_toml", "usually_commutative", "recipe_toml"]
 
 
 @record
-class Table:
+class TomlTable:
     """A table of a TOML file.
 
     Attributes:
@@ -58,7 +58,7 @@ class Table:
         near = nearest(name, names) or names[:8]
         return self.problem(f"{name!r} is {what}", f"there is {', '.join(near)}" if near else "there is none")
 
-    def called(self, where: str) -> Table:
+    def called(self, where: str) -> TomlTable:
         """The same table under another name."""
         return replace(self, where=where)
 
@@ -68,21 +68,21 @@ class Table:
             if key not in known:
                 raise self.unknown(key, sorted(known), "nothing that this table has")
 
-    def table(self, key: str, where: str | None = None) -> Table:
+    def table(self, key: str, where: str | None = None) -> TomlTable:
         """A table in it; an empty one if there is none."""
         found = self.values.get(key, {})
         if not isinstance(found, Mapping):
             raise self.problem(f"{key!r} is no table", f"write [{key}], or {{name = value}}")
-        return Table(found, self.path, f"{self.where}, {where or key}")
+        return TomlTable(found, self.path, f"{self.where}, {where or key}")
 
-    def tables(self, key: str) -> list[Table]:
+    def tables(self, key: str) -> list[TomlTable]:
         """A list of tables in it."""
         found = self.values.get(key, [])
         if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
             raise self.problem(f"{key!r} is no list of tables", f"write [[{key}]], with two brackets")
-        return [Table(one, self.path, f"{key} {number}") for number, one in enumerate(found, 1)]
+        return [TomlTable(one, self.path, f"{key} {number}") for number, one in enumerate(found, 1)]
 
-    def named_tables(self, key: str) -> list[Table]:
+    def named_tables(self, key: str) -> list[TomlTable]:
         """A list of tables with names, each name once."""
         found = self.tables(key)
         names = [one.text("name", "") for one in found]
@@ -170,7 +170,7 @@ def parse_recipe_toml(text: str, path: Path | None = None) -> Recipe:
         raise UsageError(f"this is no sound TOML: {error}", path=path, remedy="correct that line") from error
     except (RecursionError, ValueError) as error:  # nested too deeply, or a number of thousands of digits
         raise UsageError(f"this is no sound TOML: {error}", path=path, remedy="correct the file") from error
-    top = Table(found, path, "the file")
+    top = TomlTable(found, path, "the file")
     top.check({"recipe", "variant"})
     head = top.table("recipe")
     head.check({"name", "description"})
@@ -184,7 +184,7 @@ def parse_recipe_toml(text: str, path: Path | None = None) -> Recipe:
 _QUERY_KEYS = {"inputs", "outputs", "through", "node", "names"}
 
 
-def _variant(table: Table, number: int) -> Variant:
+def _variant(table: TomlTable, number: int) -> Variant:
     table.check(_QUERY_KEYS | {"name", "repeat", "before", "target", "replace", "require"})
     name = table.text("name", str(number))
     table = table.called(f"variant {name!r}")
@@ -216,7 +216,7 @@ def _variant(table: Table, number: int) -> Variant:
     return Variant(name, query, targets, outputs, repeat, require)
 
 
-def _query(table: Table, replaced: tuple[str, ...] = ()) -> Query:
+def _query(table: TomlTable, replaced: tuple[str, ...] = ()) -> Query:
     inputs = table.texts("inputs")
     tables = table.named_tables("node")
     nodes = tuple(map(_node, tables))
@@ -245,7 +245,7 @@ def _query(table: Table, replaced: tuple[str, ...] = ()) -> Query:
     return Query(nodes, inputs, tuple(map(parse_input, outputs)), table.texts("through"), rules)
 
 
-def _name_rules(table: Table, known: Set[str]) -> dict[str, NameRule]:
+def _name_rules(table: TomlTable, known: Set[str]) -> dict[str, NameRule]:
     rules: dict[str, NameRule] = {}
     for key in table.values:
         if key not in known:
@@ -258,7 +258,7 @@ def _name_rules(table: Table, known: Set[str]) -> dict[str, NameRule]:
     return rules
 
 
-def _node(table: Table) -> NodeQuery:
+def _node(table: TomlTable) -> NodeQuery:
     table.check({"name", "op", "inputs", "attrs", "value", "commutative"})
     name, ops = _name(table), table.texts("op")
     if not ops or not all(ops):
@@ -271,7 +271,7 @@ def _node(table: Table) -> NodeQuery:
     return NodeQuery(name, ops, inputs, attrs, constant, commutative)
 
 
-def _name(table: Table) -> str:
+def _name(table: TomlTable) -> str:
     name = table.text("name", "")
     if not name or ":" in name or name.startswith("^"):
         raise table.problem(f"it has no sound name ({name!r})", "give it a name without colons")
@@ -294,7 +294,7 @@ def attr_kind(name: str, ops: tuple[str, ...]) -> str | None:
     return None
 
 
-def _attr(table: Table, name: str, ops: tuple[str, ...]) -> Attr:
+def _attr(table: TomlTable, name: str, ops: tuple[str, ...]) -> Attr:
     known = [found for found in map(builtin_op, ops) if found is not None]
     kind = attr_kind(name, ops)
     if kind is None and len(known) == len(ops) and not name.startswith("_"):
@@ -306,7 +306,7 @@ def _attr(table: Table, name: str, ops: tuple[str, ...]) -> Attr:
         raise table.problem(f"{name}: {error.what}", error.remedy or "correct it") from error
 
 
-def _constant(table: Table) -> ConstantQuery:
+def _constant(table: TomlTable) -> ConstantQuery:
     value = table.values["value"]
     shape: tuple[int, ...] | None = None
     tolerance = 1e-6
@@ -324,7 +324,7 @@ def _constant(table: Table) -> ConstantQuery:
     return ConstantQuery(tuple(one.encode() if isinstance(one, str) else one for one in values), shape, tolerance)
 
 
-def _repeat(table: Table, query: Query) -> Repeat | None:
+def _repeat(table: TomlTable, query: Query) -> Repeat | None:
     if "repeat" not in table.values:
         if "before" in table.values:
             raise table.problem("[variant.before] stands before units that repeat", "write [variant.repeat] too")
@@ -353,7 +353,7 @@ def _repeat(table: Table, query: Query) -> Repeat | None:
     return Repeat(carried, shared, before, links, least)
 
 
-def _before(table: Table, shared: tuple[str, ...]) -> tuple[Query | None, dict[str, Endpoint]]:
+def _before(table: TomlTable, shared: tuple[str, ...]) -> tuple[Query | None, dict[str, Endpoint]]:
     if "before" not in table.values:
         return None, {}
     found = table.table("before", "[variant.before]")
@@ -370,7 +370,7 @@ def _before(table: Table, shared: tuple[str, ...]) -> tuple[Query | None, dict[s
     return query, links
 
 
-def _target(table: Table) -> TargetNode:
+def _target(table: TomlTable) -> TargetNode:
     table.check({"name", "op", "inputs", "attrs", "device", "rename", "fold", "output_args"})
     name, op = _name(table), table.text("op", "")
     if not op:
@@ -400,7 +400,7 @@ class _Names:
     before: Query | None
     targets: frozenset[str]
 
-    def check_target_input(self, table: Table, text: str) -> None:
+    def check_target_input(self, table: TomlTable, text: str) -> None:
         """Sees that an input of a target is something."""
         each = _EACH.fullmatch(text)
         words = [text] if each is None else [word.strip() for word in each[1].split(",")]
