@@ -126,7 +126,7 @@ def test_names_that_cannot_be(names: Tensor, output: int) -> None:
 
 
 def test_pieces_of_a_large_file_are_what_its_mapping_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span_module, "_LARGE_FILE", 1000)
+    monkeypatch.setattr(span_module, "_SMALL_FILE", 0)
     (tmp_path / "data").write_bytes(DATA)
     whole = open_file(tmp_path / "data")
     for start, stop in (
@@ -208,6 +208,7 @@ def test_the_disk_is_told_to_begin_early(tmp_path: Path, refused: bool, monkeypa
     monkeypatch.setattr(os, "posix_fadvise", advise, raising=False)
     monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
     monkeypatch.setattr(FileSink, "_PUSH", 300_000)
+    monkeypatch.setattr(span_module, "_SMALL_FILE", 0)
     (tmp_path / "data").write_bytes(DATA)
     with FileSink(tmp_path / "out") as sink:
         for _ in range(400):
