@@ -158,7 +158,7 @@ def _make_graph(path: Path, count: int) -> None:
     from tfsmith.ir.node import Node
     from tfsmith.ir.shape import Shape
     from tfsmith.ir.tensor import ArrayTensor
-    from tfsmith.storage.sink import AtomicFile
+    from tfsmith.storage.sink import FileSink
 
     kind, shape = dtype_named("float32"), Shape((-1, 64))
     output = {"_output_shapes": (shape,)}
@@ -176,7 +176,7 @@ def _make_graph(path: Path, count: int) -> None:
         ]
     path.mkdir()
     plan = plan_graph(Graph(tuple(nodes[:count]), Versions(1087)))
-    with AtomicFile(path / "graph.pb") as sink:
+    with FileSink(path / "graph.pb") as sink:
         sink.write(plan.tobytes())
 
 

@@ -26,7 +26,7 @@ def test_an_error_is_one_short_line_and_keeps_its_parts(
     assert (error.what, error.path, error.where, error.remedy) == (what, path, where, remedy)
     short = [part for part in (path, where, what, remedy) if part is not None and len(part) < 30]
     assert all(part in str(error) for part in short)
-    assert str(error.moved(f"/other/{LONG}"))[-20:] == str(error)[-20:]
+    assert str(error.at(f"/other/{LONG}"))[-20:] == str(error)[-20:]
     assert len(str(error)) <= LONGEST
 
 

@@ -70,6 +70,8 @@ def commands_page() -> str:
         pieces += _command(parser, 2, link)
     pieces.append(COMPAT_HEAD)
     for file in sorted((ROOT / "src/tfsmith/compat").glob("[a-z]*.py")):
+        if file.stem.endswith("_text"):
+            continue  # what a command prints, not a command
         parser = import_module(f"tfsmith.compat.{file.stem}")._parser()
         parser.prog = f"python -m tfsmith.compat.{file.stem}"
         pieces += _command(parser, 3)

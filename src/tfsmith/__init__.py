@@ -51,12 +51,14 @@ if TYPE_CHECKING:
         verify,
         verify_checksums,
     )
+    from tfsmith.ir.dtype import DType
     from tfsmith.ir.function import Function
     from tfsmith.ir.graph import Graph
     from tfsmith.ir.metagraph import Signature
     from tfsmith.ir.model import Model
     from tfsmith.ir.node import Node
     from tfsmith.ir.recipe import Pattern, Recipe
+    from tfsmith.ir.shape import Shape
     from tfsmith.ir.tensor import Tensor
 
 __all__ = [
@@ -91,6 +93,8 @@ __all__ = [
     "likely_outputs",
     "verify",
     "verify_checksums",
+    "DType",
+    "Shape",
     "Model",
     "Graph",
     "Function",
@@ -139,6 +143,8 @@ _FROM_API = (
     "Runner",
 )
 _FROM_IR = {
+    "DType": "dtype",
+    "Shape": "shape",
     "Model": "model",
     "Graph": "graph",
     "Function": "function",

@@ -52,9 +52,19 @@ class TfsmithError(Exception):
         self.remedy = remedy
         super().__init__(self._render())
 
-    def moved(self, path: str | os.PathLike[str]) -> TfsmithError:
-        """The same error, about a file under another name."""
-        self.path = os.fspath(path)
+    def at(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        offset: int | None = None,
+        where: str | None = None,
+        remedy: str | None = None,
+    ) -> TfsmithError:
+        """The same error, with a place or remedy that who raised it did not know; what is None stays as it is."""
+        self.path = self.path if path is None else os.fspath(path)
+        self.offset = self.offset if offset is None else offset
+        self.where = self.where if where is None else where
+        self.remedy = self.remedy if remedy is None else remedy
         self.args = (self._render(),)
         return self
 

@@ -12,7 +12,7 @@ import pytest
 from tfsmith.cli.common import DONE, run
 from tfsmith.errors import InvalidModelError
 from tfsmith.formats.graph import nodes as nodes_module
-from tfsmith.formats.graph.graphdef import op_lookup, plan_graph, read_graph
+from tfsmith.formats.graph.graphdef import OpFinder, plan_graph, read_graph
 from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
@@ -26,7 +26,7 @@ from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.passes.prune import clean_colocation, colocated, prune_library
 from tfsmith.passes.variables import Source, restore_sources
 from tfsmith.storage import span as span_module
-from tfsmith.storage.sink import AtomicFile, FileSink
+from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import FileSource, Span, from_bytes, open_file, release_pages
 from tfsmith.wire.plan import WritePlan
 
@@ -83,7 +83,7 @@ def _function(name: str, nodes: tuple[Node, ...] = ()) -> Function:
 def test_functions_that_are_called_stay(node: Node, kept: set[str]) -> None:
     inner = Node("inner_call", "StatefulPartitionedCall", (), {"f": Func("inner", {})})
     functions = {"used": _function("used", (inner,)), "unused": _function("unused"), "inner": _function("inner")}
-    ops = op_lookup(dict, lambda: functions)
+    ops = OpFinder(dict, functions)
     graph = Graph((Node("x", "Placeholder", (), {"dtype": FLOAT}), node), library=Library(functions), ops=ops)
     assert set(prune_library(graph).library) == kept
 
@@ -209,7 +209,7 @@ def test_the_disk_is_told_to_begin_early(tmp_path: Path, refused: bool, monkeypa
     monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
     monkeypatch.setattr(FileSink, "_PUSH", 300_000)
     (tmp_path / "data").write_bytes(DATA)
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         for _ in range(400):
             sink.write(b"x" * 1000)
         sink.write_span(open_file(tmp_path / "data"))
@@ -223,7 +223,7 @@ def test_the_disk_is_told_to_begin_early(tmp_path: Path, refused: bool, monkeypa
 def test_no_advice_where_there_is_none_to_give(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "posix_fadvise", raising=False)
     monkeypatch.setattr(FileSink, "_PUSH", 1000)
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         sink.write(DATA)
     assert (tmp_path / "out").read_bytes() == DATA
 

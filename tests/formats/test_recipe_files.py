@@ -206,7 +206,7 @@ def test_an_input_is_never_replaced(tmp_path: Path) -> None:
         api.save_pattern(api.extract(model, ["y"], ["x"]), tmp_path / "g.pb")
     assert (tmp_path / "g.pb").read_bytes() == GRAPH
     (tmp_path / "old.pb").write_bytes(b"old")
-    api.save_pattern(api.extract(model, ["y"], ["x"]), tmp_path / "old.pb")
+    api.save_pattern(api.extract(model, ["y"], ["x"]), tmp_path / "old.pb", force=True)
     assert shape(read_pattern(tmp_path / "old.pb")) == ([("y", "Relu", ("x",))], 1, ("x",))
 
 

@@ -29,9 +29,8 @@ def test_file_comes_back_as_it_was(data: bytes, name: str, tmp_path: Path) -> No
     model = tfsmith.load(tmp_path / name)
     assert len(model.graph) == 5
     target = tmp_path / "out"
-    tfsmith.save(model, target)
-    written = target / "saved_model.pb" if target.is_dir() else target
-    assert written.read_bytes() == data
+    tfsmith.save(model, target, format="keep")
+    assert _main_file(target).read_bytes() == data
 
 
 @pytest.mark.parametrize("data", [GRAPH, META, planted.saved_model()])
@@ -45,7 +44,7 @@ def test_bytes_come_back_after_everything_was_looked_at(data: bytes, tmp_path: P
         assert meta.info.ops is not None
         assert meta.saver is None or meta.saver.version == 2
         assert (meta.collections, meta.signatures, meta.assets, meta.objects) is not None
-    tfsmith.save(model, tmp_path / "out")
+    tfsmith.save(model, tmp_path / "out", format="keep")
     found = files_of(tmp_path)
     assert list(found.values()) == [data]
 
@@ -117,7 +116,7 @@ def test_existing_checkpoint_state_is_left_alone(tmp_path: Path) -> None:
     write_files(tmp_path / "b", {"checkpoint": b'model_checkpoint_path: "other"\n'})
     (tmp_path / "a").mkdir()
     planted.write_variables(tmp_path / "a/m")
-    tfsmith.save(tfsmith.load(tmp_path / "a/m"), tmp_path / "b/m")
+    tfsmith.save(tfsmith.load(tmp_path / "a/m"), tmp_path / "b/m.ckpt")
     assert (tmp_path / "b/checkpoint").read_bytes() == b'model_checkpoint_path: "other"\n'
 
 
@@ -127,9 +126,14 @@ def _edit(model: Model, name: str, change: Callable[[Node], Node]) -> Model:
 
 
 def _saved(model: Model, folder: Path) -> bytes:
-    tfsmith.save(model, folder / "edited")
-    target = folder / "edited"
-    return (target / "saved_model.pb" if target.is_dir() else target).read_bytes()
+    tfsmith.save(model, folder / "edited", format="keep", force=True)
+    return _main_file(folder / "edited").read_bytes()
+
+
+def _main_file(target: Path) -> Path:
+    """What was written under this name, as what it was."""
+    meta = target.with_name(f"{target.name}.meta")
+    return meta if meta.exists() else target / "saved_model.pb" if target.is_dir() else target
 
 
 def _rename(node: Node) -> Node:

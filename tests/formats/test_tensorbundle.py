@@ -29,6 +29,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.storage.checksums import crc32c, extend, mask
+from tfsmith.storage.place import Output
 from tfsmith.storage.span import Span, from_bytes
 
 FLOAT, INT32, STRING, VARIANT, RESOURCE = 1, 3, 7, 21, 20
@@ -115,7 +116,8 @@ def test_a_copy_is_equal(tmp_path: Path) -> None:
 
 def test_a_checkpoint_can_take_its_own_place(tmp_path: Path) -> None:
     write_golden(tmp_path / "m")
-    write_bundle(tmp_path / "m", open_bundle(tmp_path / "m").stored_order())
+    with Output(tmp_path / "m", force=True) as output:
+        write_bundle(output.aside, open_bundle(tmp_path / "m").stored_order())
     assert (tmp_path / "m.data-00000-of-00001").read_bytes() == GOLDEN_DATA
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.data-00000-of-00001", "m.index"]
 
@@ -320,8 +322,8 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path) -> None:
             return numpy.array([1.5], object)
 
     write_golden(tmp_path / "m")
-    with pytest.raises(UsageError, match="holds a float"):
-        write_bundle(tmp_path / "m", {"a": ArrayTensor.of([1.0]), "b": Broken(Shape((1,)), ())})
+    with pytest.raises(UsageError, match="holds a float"), Output(tmp_path / "m", force=True) as output:
+        write_bundle(output.aside, {"a": ArrayTensor.of([1.0]), "b": Broken(Shape((1,)), ())})
     assert (tmp_path / "m.index").read_bytes() == GOLDEN_INDEX
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.data-00000-of-00001", "m.index"]
     with pytest.raises(OutputError):

@@ -25,7 +25,7 @@ from tfsmith.cli.render import _plain
 from tfsmith.cli.show_text import sections
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.checkpoint.writer import write_checkpoint
-from tfsmith.formats.savedmodel.folder import save_saved_model
+from tfsmith.formats.savedmodel.folder import write_saved_model as write_folder
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.testing.models import conv_net, linear_regression
@@ -75,7 +75,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     write_saved_model(linear_regression(), folder / "ref")
     write_saved_model(linear_regression(variables="resource"), folder / "resource")
-    save_saved_model(tfsmith.load(folder / "ref"), folder / "text", text=True)
+    write_folder(tfsmith.load(folder / "ref"), folder / "text", text=True)
     write_checkpoint_files(linear_regression(), folder / "training")
     write_frozen(conv_net(), folder / "frozen.pb")
     functions_model(folder / "functions")

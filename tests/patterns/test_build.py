@@ -13,8 +13,8 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
+from tfsmith.ops.inference import Inference
 from tfsmith.patterns.build import Built, Source, build, common_scope, match_nodes, target_name
-from tfsmith.patterns.tensor_facts import Knowledge
 
 NODES = [
     placeholder("x", (2, 4)),
@@ -35,7 +35,7 @@ def made(*targets: TargetNode, outputs: dict[str, str] | None = None, nodes: lis
 
 def built(recipe: Recipe, match: Match, nodes: list[Node]) -> Built:
     graph = model_of(nodes).graph
-    return build(match, recipe, graph, Knowledge(graph))
+    return build(match, recipe, graph, Inference(graph))
 
 
 def test_scopes_and_names() -> None:

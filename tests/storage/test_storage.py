@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
 import signal
 from pathlib import Path
 from types import FrameType
@@ -15,11 +16,11 @@ from tests.support import planted
 from tests.support.helpers import files_of, graph_def, node_def, somebody, write_files
 
 import tfsmith
-from tfsmith.errors import OutputError, TruncatedFileError, UnreadableFileError
+from tfsmith.errors import OutputError, TruncatedFileError, UnreadableFileError, UsageError
 from tfsmith.storage import sink as sink_module
 from tfsmith.storage.checksums import crc32c, extend, mask, span_crc32c, stream_crc32c, unmask
-from tfsmith.storage.output import AtomicFiles, AtomicFolder
-from tfsmith.storage.sink import AtomicFile, FileSink, write_atomically
+from tfsmith.storage.place import Output, write_file
+from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import FileSource, Span, from_bytes, open_file
 
 LARGE = bytes(range(256)) * 4096  # a mebibyte: more than what is gathered in memory
@@ -169,12 +170,12 @@ def test_kernel_copy_equals_copy_through_memory(tmp_path: Path, source: Span, mo
         return copied[-1]
 
     monkeypatch.setattr(sink_module, "_copy_in_kernel", count)
-    with AtomicFile(tmp_path / "kernel") as sink:
+    with FileSink(tmp_path / "kernel") as sink:
         expected = _mixed(sink, source)
         assert sink.tell() == len(expected)
     assert len(copied) == 1  # the other does not lie alike
     monkeypatch.setattr(sink_module, "_copy_in_kernel", lambda *arguments: 0)
-    with AtomicFile(tmp_path / "memory") as sink:
+    with FileSink(tmp_path / "memory") as sink:
         _mixed(sink, source)
     assert (tmp_path / "kernel").read_bytes() == expected
     assert (tmp_path / "memory").read_bytes() == expected
@@ -195,7 +196,7 @@ def test_copy_goes_on_where_the_kernel_stops(
         return os.write(target, os.pread(descriptor, first, offset))
 
     monkeypatch.setattr(os, "copy_file_range", copy, raising=False)
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         sink.write(HEAD)
         sink.write_span(source)
         sink.write(b"tail")
@@ -217,7 +218,7 @@ def test_a_copy_by_a_buffer_goes_on_where_reading_stops(
 
     monkeypatch.setattr(os, "preadv", read)
     monkeypatch.setattr(os, "copy_file_range", lambda *arguments: pytest.fail("copied in the kernel"), raising=False)
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         sink.write(b"head")
         sink.write_span(source)
         sink.write(b"tail")
@@ -228,7 +229,7 @@ def test_a_copy_by_a_buffer_goes_on_where_reading_stops(
 
 def test_a_copy_without_preadv(tmp_path: Path, source: Span, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "preadv")
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         sink.write(b"head")
         sink.write_span(source)
     assert (tmp_path / "out").read_bytes() == b"head" + LARGE
@@ -236,7 +237,7 @@ def test_a_copy_without_preadv(tmp_path: Path, source: Span, monkeypatch: pytest
 
 def test_copy_ends_when_the_kernel_gives_nothing(tmp_path: Path, source: Span, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "copy_file_range", lambda *arguments: 0, raising=False)
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         sink.write_span(source)
     assert (tmp_path / "out").read_bytes() == LARGE
 
@@ -244,7 +245,7 @@ def test_copy_ends_when_the_kernel_gives_nothing(tmp_path: Path, source: Span, m
 def test_short_writes_are_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:1000]))
-    write_atomically(tmp_path / "out", LARGE)
+    write_file(tmp_path / "out", LARGE, force=True)
     assert (tmp_path / "out").read_bytes() == LARGE
 
 
@@ -256,27 +257,30 @@ class _Trouble(Exception):
 
 
 def _write_set(folder: Path, *names: str, trouble: bool = False) -> None:
-    with AtomicFiles() as files:
+    others = re.compile("|".join(names))
+    with Output(folder / names[0], force=True, others=others) as output:
         for name in names:
-            files.open(folder / name).write(b"new " + name.encode())
+            with FileSink(output.aside.with_name(name)) as sink:
+                sink.write(b"new " + name.encode())
         if trouble:
             raise _Trouble
 
 
 def _write_then_fail(path: Path) -> None:
-    with AtomicFile(path) as sink:
+    with Output(path, force=True) as output, FileSink(output.aside) as sink:
         sink.write(LARGE)
         raise _Trouble
 
 
 def _make_then_fail(folder: Path) -> None:
-    with AtomicFolder(folder, replace=True) as work:
-        (work / "f").write_bytes(b"x")
+    with Output(folder, force=True, folder=True) as output:
+        output.aside.mkdir()
+        (output.aside / "f").write_bytes(b"x")
         raise _Trouble
 
 
 def test_file_appears_only_at_the_end(tmp_path: Path) -> None:
-    with AtomicFile(tmp_path / "out") as sink:
+    with Output(tmp_path / "out") as output, FileSink(output.aside) as sink:
         sink.write(LARGE)
         assert not (tmp_path / "out").exists()
     assert files_of(tmp_path) == {"out": LARGE}
@@ -301,7 +305,7 @@ def test_full_disk_leaves_the_old_file_and_says_so(tmp_path: Path, call: str, mo
     (tmp_path / "out").write_bytes(b"old")
     monkeypatch.setattr(os, call, _full(errno.ENOSPC))
     with pytest.raises(OutputError) as caught:
-        write_atomically(tmp_path / "out", LARGE)
+        write_file(tmp_path / "out", LARGE, force=True)
     monkeypatch.undo()
     expected = (
         f"{tmp_path / 'out'}: cannot be written (No space left on device); free some space or choose another disk"
@@ -312,7 +316,7 @@ def test_full_disk_leaves_the_old_file_and_says_so(tmp_path: Path, call: str, mo
 
 def test_full_disk_while_the_kernel_copies(tmp_path: Path, source: Span, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "copy_file_range", _full(errno.ENOSPC), raising=False)
-    with pytest.raises(OutputError, match="free some space"), AtomicFile(tmp_path / "out") as sink:
+    with pytest.raises(OutputError, match="free some space"), FileSink(tmp_path / "out") as sink:
         sink.write_span(source)
     assert sorted(files_of(tmp_path)) == ["source"]
 
@@ -321,7 +325,7 @@ def test_rename_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "out").write_bytes(b"old")
     monkeypatch.setattr(Path, "replace", _full(errno.EACCES))
     with pytest.raises(OutputError, match=r"check the permissions|check the path"):
-        write_atomically(tmp_path / "out", b"new")
+        write_file(tmp_path / "out", b"new", force=True)
     monkeypatch.undo()
     assert files_of(tmp_path) == {"out": b"old"}
 
@@ -329,19 +333,19 @@ def test_rename_that_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pyte
 def test_places_where_no_file_can_be(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(OutputError, match="the output is an existing folder; pass the name of a file"):
-        write_atomically(tmp_path / "folder", b"")
+        write_file(tmp_path / "folder", b"")
     with pytest.raises(OutputError, match="the output's folder does not exist; make it first"):
-        write_atomically(tmp_path / "none" / "out", b"")
+        write_file(tmp_path / "none" / "out", b"")
     with pytest.raises(OutputError, match="the output exists and is no file"):
-        write_atomically("/dev/null", b"")
-    with AtomicFiles() as files, pytest.raises(OutputError, match="the output exists and is no file"):
-        files.open("/dev/null")
+        write_file("/dev/null", b"")
+    with pytest.raises(OutputError, match="the output exists and is no file"):
+        write_file("/dev/null", b"", force=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder"]
 
 
 def test_longest_name_that_a_file_may_have(tmp_path: Path) -> None:
     name = "n" * 255
-    write_atomically(tmp_path / name, b"data")
+    write_file(tmp_path / name, b"data")
     assert files_of(tmp_path) == {name: b"data"}
 
 
@@ -380,8 +384,8 @@ def test_folder_is_whole_or_nothing(tmp_path: Path) -> None:
     with pytest.raises(_Trouble):
         _make_then_fail(target)
     assert list(tmp_path.iterdir()) == []
-    with AtomicFolder(target) as work:
-        (work / "f").write_bytes(b"x")
+    with Output(target, folder=True) as output:
+        write_files(output.aside, {"f": b"x"})
         assert not target.exists()
     assert files_of(tmp_path) == {"out/f": b"x"}
 
@@ -389,9 +393,9 @@ def test_folder_is_whole_or_nothing(tmp_path: Path) -> None:
 def test_existing_folder_is_only_replaced_when_asked(tmp_path: Path) -> None:
     write_files(tmp_path / "out", {"f": b"old"})
     with pytest.raises(OutputError, match="the output exists already; choose another, or pass --force"):
-        AtomicFolder(tmp_path / "out").__enter__()
-    with AtomicFolder(tmp_path / "out", replace=True) as work:
-        (work / "g").write_bytes(b"new")
+        Output(tmp_path / "out", folder=True).check()
+    with Output(tmp_path / "out", folder=True, force=True) as output:
+        write_files(output.aside, {"g": b"new"})
     assert files_of(tmp_path) == {"out/g": b"new"}
     with pytest.raises(_Trouble):
         _make_then_fail(tmp_path / "out")
@@ -400,8 +404,8 @@ def test_existing_folder_is_only_replaced_when_asked(tmp_path: Path) -> None:
 
 def test_empty_folder_may_be_filled(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
-    with AtomicFolder(tmp_path / "out") as work:
-        (work / "f").write_bytes(b"x")
+    with Output(tmp_path / "out", folder=True) as output:
+        write_files(output.aside, {"f": b"x"})
     assert files_of(tmp_path) == {"out/f": b"x"}
 
 
@@ -417,8 +421,8 @@ def test_old_folder_comes_back_when_the_new_cannot_take_its_place(
         return real(self, target)
 
     monkeypatch.setattr(Path, "rename", rename)
-    with pytest.raises(OutputError), AtomicFolder(tmp_path / "out", replace=True) as work:
-        (work / "g").write_bytes(b"new")
+    with pytest.raises(OutputError), Output(tmp_path / "out", folder=True, force=True) as output:
+        write_files(output.aside, {"g": b"new"})
     assert files_of(tmp_path) == {"out/f": b"old"}
 
 
@@ -463,10 +467,10 @@ def test_meta_becomes_text_beside_a_copy_of_its_checkpoint(tmp_path: Path) -> No
     before = files_of(tmp_path)
     model = tfsmith.load(tmp_path / "in/m.meta")
     with pytest.raises(OutputError, match="the output is also the input"):
-        tfsmith.save(model, tmp_path / "in/m.pbtxt")
+        tfsmith.save(model, tmp_path / "in/m.pbtxt", format="keep")
     assert files_of(tmp_path) == before
     (tmp_path / "out").mkdir()
-    tfsmith.save(model, tmp_path / "out/m.pbtxt")
+    tfsmith.save(model, tmp_path / "out/m.pbtxt", format="meta")
     again = tfsmith.load(tmp_path / "out/m.pbtxt")
     assert (again.kind, len(again.graph), sorted(again.variables)) == ("metagraph", 5, sorted(model.variables))
 
@@ -502,7 +506,7 @@ def test_file_that_is_mapped_elsewhere_may_be_replaced(tmp_path: Path, graph_fil
     large = graph_def([node_def("big", "Const", attrs={"v": b"\x12" + b"\x90\x4e" + b"x" * 10_000})])
     (tmp_path / "other.pb").write_bytes(large)
     other = tfsmith.load(tmp_path / "other.pb")
-    tfsmith.save(tfsmith.load(graph_file), tmp_path / "other.pb")
+    tfsmith.save(tfsmith.load(graph_file), tmp_path / "other.pb", force=True)
     assert (tmp_path / "other.pb").read_bytes() == graph_file.read_bytes()
     assert other.graph["big"].get("v") == b"x" * 10_000
     tfsmith.save(other, tmp_path / "again.pb")
@@ -543,9 +547,11 @@ def test_places_without_permission(tmp_path: Path) -> None:
 
 def test_strange_formats_and_places(tmp_path: Path, graph_file: Path) -> None:
     model = tfsmith.load(graph_file)
-    with pytest.raises(OutputError, match="there is no format 'onnx'; use pb, pbtxt, meta, saved_model or checkpoint"):
+    with pytest.raises(OutputError, match=r"there is no format 'x'; use pb, pbtxt, meta, saved_model, checkpoint, npz"):
+        tfsmith.save(model, tmp_path / "x", format="x")  # type: ignore[arg-type]
+    with pytest.raises(OutputError, match=r"this version cannot write ONNX; use \.pb \(GraphDef\), \.pbtxt"):
         tfsmith.save(model, tmp_path / "x", format="onnx")  # type: ignore[arg-type]
-    with pytest.raises(OutputError, match="the model has no variables to save"):
+    with pytest.raises(UsageError, match="the model has no variables, so it cannot become a checkpoint"):
         tfsmith.save(model, tmp_path / "x", format="checkpoint")
     for place in (".", "/"):
         with pytest.raises(OutputError):

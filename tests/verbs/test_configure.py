@@ -174,7 +174,7 @@ def test_a_saved_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     folder = write_saved_model(linear_regression(), tmp_path / "sm")
     before = files_of(folder)
     words = ["--op", "Placeholder", "--set", "shape=2,?"]
-    assert main(["configure", str(folder), *words, "-o", str(tmp_path / "main.pb")]) == 0
+    assert main(["configure", str(folder), *words, "-o", str(tmp_path / "main.pb"), "--as", "keep"]) == 0
     assert main(["configure", str(folder), *words, "-o", str(tmp_path / "whole"), "--link"]) == 0
     assert files_of(folder) == before
     assert main(["configure", str(folder), *words]) == 0

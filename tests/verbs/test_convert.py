@@ -19,7 +19,7 @@ from tfsmith.api import ConvertOptions
 from tfsmith.cli.main import main
 from tfsmith.errors import OutputError, UnreadableFileError, UsageError
 from tfsmith.formats.checkpoint.writer import write_bundle
-from tfsmith.formats.saver import choose_target
+from tfsmith.formats.kinds import destination_of
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Saver
@@ -28,6 +28,7 @@ from tfsmith.ir.node import Node
 from tfsmith.passes.saver import has_saver
 from tfsmith.passes.variables import restore_sources
 from tfsmith.records import replace
+from tfsmith.storage.place import Output
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
 
@@ -43,13 +44,13 @@ def folder(tmp_path: Path) -> Path:
 def test_nothing_asked_nothing_changed(folder: Path) -> None:
     tfsmith.convert(folder / "in" / "sm", folder / "copy")
     assert files_of(folder / "copy") == files_of(folder / "in" / "sm")
-    tfsmith.convert(folder / "in" / "m", folder / "n")
+    tfsmith.convert(folder / "in" / "m", folder / "n.meta")
     for ending in (".meta", ".index", ".data-00000-of-00001"):
         assert (folder / f"n{ending}").read_bytes() == (folder / "in" / f"m{ending}").read_bytes()
 
 
 def test_saved_model_to_meta_and_back(folder: Path) -> None:
-    tfsmith.convert(folder / "in" / "sm", folder / "m.ckpt")
+    tfsmith.convert(folder / "in" / "sm", folder / "m.ckpt.meta")
     model = tfsmith.load(folder / "m.ckpt.meta")
     assert model.kind == "metagraph"
     assert set(model.variables) == {"w", "w/Adam", "global_step"}
@@ -93,7 +94,8 @@ def test_a_checkpoint_of_another_model(folder: Path) -> None:
         ({"v": array(1, 2)}, "no value for variable 'w'"),
         ({"w": array(1)}, r"the graph says \[2\]"),
     ):
-        write_bundle(folder / "other", values)
+        with Output(folder / "other", force=True) as output:
+            write_bundle(output.aside, values)
         with pytest.raises(tfsmith.TfsmithError, match=words):
             tfsmith.convert(folder / "g.pb", folder / "both.meta", checkpoint=folder / "other")
         assert not list(folder.glob("both*"))
@@ -119,8 +121,8 @@ def test_saved_model_as_text(folder: Path) -> None:
 @pytest.mark.parametrize("sharded", [False, True])
 def test_v1_to_v2(tmp_path: Path, sharded: bool) -> None:
     (tmp_path / ("old-00000-of-00001" if sharded else "old")).write_bytes(table(v1_entries(TENSORS)))
-    tfsmith.convert(tmp_path / "old", tmp_path / "new")
-    model = tfsmith.load(tmp_path / "new")
+    tfsmith.convert(tmp_path / "old", tmp_path / "new.ckpt")
+    model = tfsmith.load(tmp_path / "new.ckpt")
     assert model.checkpoint is not None
     assert model.checkpoint.version == 2
     for name, values in VALUES.items():
@@ -137,41 +139,46 @@ def test_the_saver_of_v1_is_replaced(folder: Path) -> None:
 
 
 def test_shards(folder: Path) -> None:
-    tfsmith.convert(folder / "in" / "m", folder / "split", shards=2)
+    tfsmith.convert(folder / "in" / "m", folder / "split.meta", shards=2)
     assert len(list(folder.glob("split.data-*"))) == 2
-    tfsmith.convert(folder / "split", folder / "same", options=ConvertOptions(rename=(("w", "v"),)))
+    tfsmith.convert(folder / "split", folder / "same.meta", options=ConvertOptions(rename=(("w", "v"),)))
     assert len(list(folder.glob("same.data-*"))) == 2
     tfsmith.convert(folder / "same", folder / "one", shards=1, format="checkpoint")
     assert len(list(folder.glob("one.data-*"))) == 1
     assert not (folder / "one.meta").exists()
     assert values_of(folder / "one") == {"v": [1, 2], "w/Adam": [3, 4], "global_step": 7}
     with pytest.raises(UsageError, match="cannot have 0 data files"):
-        tfsmith.convert(folder / "one", folder / "none", shards=0)
+        tfsmith.convert(folder / "one", folder / "none.ckpt", shards=0)
 
 
-CHOICES: list[tuple[str, str | None, str, bool, str, str]] = [
-    ("a.pb", None, "saved_model", False, "graphdef", "a.pb"),
-    ("a.pbtxt", None, "metagraph", False, "graphdef", "a.pbtxt"),
-    ("a.meta", None, "saved_model", False, "metagraph", "a.meta"),
-    ("a.ckpt", None, "saved_model", False, "metagraph", "a.ckpt.meta"),
-    ("a.ckpt-12", None, "metagraph", False, "metagraph", "a.ckpt-12.meta"),
-    ("a", None, "metagraph", True, "metagraph", "a.meta"),
-    ("a", None, "metagraph", False, "saved_model", "a"),
-    ("a", None, "graphdef", False, "saved_model", "a"),
-    ("a", None, "checkpoint", False, "checkpoint", "a"),
-    ("a.ckpt", "checkpoint", "saved_model", False, "checkpoint", "a.ckpt"),
-    ("a", "meta", "saved_model", False, "metagraph", "a.meta"),
-    ("a.pbtxt", "meta", "saved_model", False, "metagraph", "a.pbtxt"),
-    ("a", "pbtxt", "saved_model", False, "saved_model", "a"),
-    ("a", "pbtxt", "metagraph", False, "graphdef", "a"),
-    ("a.pb", "saved_model", "graphdef", False, "saved_model", "a.pb"),
+CHOICES: list[tuple[str, Any, Any, str, str]] = [
+    ("a.pb", None, "saved_model", "graphdef", "a.pb"),
+    ("a.pbtxt", None, "metagraph", "graphdef", "a.pbtxt"),
+    ("a.meta", None, "saved_model", "metagraph", "a.meta"),
+    ("a.ckpt", None, "saved_model", "checkpoint", "a.ckpt"),
+    ("a.ckpt-12", None, "metagraph", "checkpoint", "a.ckpt-12"),
+    ("a.ckpt-12.meta", None, "metagraph", "metagraph", "a.ckpt-12.meta"),
+    ("a", None, "metagraph", "saved_model", "a"),
+    ("a", None, "graphdef", "saved_model", "a"),
+    ("models/1", None, "graphdef", "saved_model", "models/1"),
+    ("v1.0", None, "metagraph", "saved_model", "v1.0"),
+    ("a.pb/", None, "metagraph", "saved_model", "a.pb"),
+    ("a.npz", None, "checkpoint", "checkpoint", "a.npz"),
+    ("a.ckpt", "checkpoint", "saved_model", "checkpoint", "a.ckpt"),
+    ("a", "meta", "saved_model", "metagraph", "a.meta"),
+    ("a.pbtxt", "meta", "saved_model", "metagraph", "a.pbtxt"),
+    ("a", "pbtxt", "saved_model", "saved_model", "a"),
+    ("a", "pbtxt", "metagraph", "graphdef", "a"),
+    ("a.pb", "saved_model", "graphdef", "saved_model", "a.pb"),
+    ("a.pb", "keep", "metagraph", "metagraph", "a.pb.meta"),
+    ("a", "keep", "checkpoint", "checkpoint", "a"),
 ]
 
 
-@pytest.mark.parametrize(("path", "format", "kind", "as_set", "wanted", "written"), CHOICES)
-def test_what_out_means(path: str, format: str | None, kind: Any, as_set: bool, wanted: str, written: str) -> None:
-    target = choose_target(Path(path), format, kind, as_set=as_set, has_variables=True)
-    assert (target.kind, target.path) == (wanted, Path(written))
+@pytest.mark.parametrize(("path", "format", "kind", "wanted", "written"), CHOICES)
+def test_what_out_means(path: str, format: Any, kind: Any, wanted: str, written: str) -> None:
+    found = destination_of(path, format, kind)
+    assert (found.holds, found.path) == (wanted, Path(written))
 
 
 def test_out_that_cannot_hold_it(folder: Path) -> None:
@@ -183,7 +190,7 @@ def test_out_that_cannot_hold_it(folder: Path) -> None:
             tfsmith.convert(checkpoint, folder / name)
     with pytest.raises(OutputError, match=r"one file of a checkpoint; pass the prefix a"):
         tfsmith.convert(checkpoint, folder / "a.index")
-    with pytest.raises(OutputError, match="there is no format 'onnx'"):
+    with pytest.raises(OutputError, match="this version cannot write ONNX"):
         tfsmith.convert(checkpoint, folder / "a", format="onnx")  # type: ignore[arg-type]
     frozen = Model("graphdef", (MetaGraph(Part.of(Graph((Node("c", "NoOp"),)))),))
     with pytest.raises(UsageError, match=r"no variables, so it cannot become a checkpoint; `tfsmith thaw`"):
@@ -192,16 +199,16 @@ def test_out_that_cannot_hold_it(folder: Path) -> None:
 
 
 def test_an_existing_output(folder: Path) -> None:
-    tfsmith.convert(folder / "in" / "m", folder / "out", shards=2)
-    for name, source in (("out", "m"), ("out.meta", "m.meta"), ("in/sm", "m.meta"), ("in/m.meta", "sm")):
+    tfsmith.convert(folder / "in" / "m", folder / "out.meta", shards=2)
+    for name, source in (("out.meta", "m"), ("out.meta", "m.meta"), ("in/sm", "m.meta"), ("in/m.meta", "sm")):
         before = files_of(folder)
         with pytest.raises(OutputError, match=r"the output exists already; choose another, or pass --force"):
             tfsmith.convert(folder / "in" / source, folder / name)
         assert files_of(folder) == before
-    tfsmith.convert(folder / "in" / "m", folder / "out", shards=1, force=True)
+    tfsmith.convert(folder / "in" / "m", folder / "out.meta", shards=1, force=True)
     assert sorted(path.name for path in folder.glob("out*")) == ["out.data-00000-of-00001", "out.index", "out.meta"]
     with pytest.raises(OutputError, match="the output is also the input"):
-        tfsmith.convert(folder / "out", folder / "out", force=True)
+        tfsmith.convert(folder / "out", folder / "out.meta", force=True)
 
 
 def test_several_meta_graphs(folder: Path) -> None:
@@ -232,7 +239,7 @@ def test_link(folder: Path) -> None:
     data = folder / "m.data-00000-of-00001"
     assert data.samefile(folder / "in" / "sm" / "variables" / "variables.data-00000-of-00001")
     # only names change: the data file is still the same
-    tfsmith.convert(folder / "m", folder / "n", link=True, options=ConvertOptions(rename=(("w", "v"),)))
+    tfsmith.convert(folder / "m", folder / "n.meta", link=True, options=ConvertOptions(rename=(("w", "v"),)))
     assert (folder / "n.data-00000-of-00001").samefile(data)
     assert values_of(folder / "n") == {"v": [1, 2], "w/Adam": [3, 4], "global_step": 7}
 
@@ -241,7 +248,7 @@ def test_a_link_to_a_symlink_is_to_the_file(folder: Path) -> None:
     (folder / "cache").mkdir()
     for path in sorted((folder / "in").glob("m.*")):
         (folder / "cache" / path.name).symlink_to(os.path.relpath(path, folder / "cache"))
-    tfsmith.convert(folder / "cache" / "m", folder / "out", link=True)
+    tfsmith.convert(folder / "cache" / "m", folder / "out.meta", link=True)
     assert not (folder / "out.index").is_symlink()
     assert values_of(folder / "out") == values_of(folder / "in" / "m")
 
@@ -251,7 +258,7 @@ def test_what_cannot_be_linked_is_copied(folder: Path, monkeypatch: pytest.Monke
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refuse)
-    converted = tfsmith.convert(folder / "in" / "m", folder / "out", link=True)
+    converted = tfsmith.convert(folder / "in" / "m", folder / "out.meta", link=True)
     assert "not linked: out.data-00000-of-00001, out.index" in str(converted.notes[0])
     assert values_of(folder / "out") == values_of(folder / "in" / "m")
     assert not list(folder.rglob("*tfsmith-*"))
@@ -270,7 +277,7 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "names.txt").write_text("# old and new\nw v\nre:^w/=v/\n")
     (folder / "names.json").write_text('{"global_step": "step"}')
     names: list[str | Path] = ["--rename", folder / "names.txt", "--rename", folder / "names.json"]
-    code, out, err = run(capsys, folder / "in" / "m", "-o", folder / "out", *names, "--shards", "2")
+    code, out, err = run(capsys, folder / "in" / "m", "-o", folder / "out.meta", *names, "--shards", "2")
     assert (code, err) == (0, "")
     assert out == f"Wrote {folder / 'out.meta'} (graph, 3 tensors, 24 B)\n3 renamed\n"
     assert set(values_of(folder / "out")) == {"v", "v/Adam", "step"}

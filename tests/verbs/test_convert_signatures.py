@@ -182,8 +182,8 @@ def test_an_object_graph_that_is_none(tmp_path: Path) -> None:
     values: dict[str, Tensor] = {"_CHECKPOINTABLE_OBJECT_GRAPH": array(1, 2), "w": array(1)}
     write_bundle(tmp_path / "m", values)
     with pytest.raises(tfsmith.TfsmithError, match=r"is float32 \[2\], not a string"):
-        tfsmith.convert(tmp_path / "m", tmp_path / "n", options=ConvertOptions(rename=(("w", "v"),)))
+        tfsmith.convert(tmp_path / "m", tmp_path / "n.ckpt", options=ConvertOptions(rename=(("w", "v"),)))
     write_bundle(tmp_path / "k", {**values, "_CHECKPOINTABLE_OBJECT_GRAPH": StringTensor(SCALAR, (b"\xff\xff",))})
     with pytest.raises(tfsmith.TfsmithError):
-        tfsmith.convert(tmp_path / "k", tmp_path / "n", options=ConvertOptions(rename=(("w", "v"),)))
+        tfsmith.convert(tmp_path / "k", tmp_path / "n.ckpt", options=ConvertOptions(rename=(("w", "v"),)))
     assert not list(tmp_path.glob("n*"))

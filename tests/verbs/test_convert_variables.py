@@ -54,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
 def test_inference_only(folder: Path) -> None:
     for source in ("m", "sm"):
         converted = tfsmith.convert(
-            folder / "in" / source, folder / f"{source}.ckpt", options=ConvertOptions(inference_only=True)
+            folder / "in" / source, folder / f"{source}.ckpt.meta", options=ConvertOptions(inference_only=True)
         )
         assert converted.names == {"w/Adam": None, "global_step": None}
         model = tfsmith.load(folder / f"{source}.ckpt")
@@ -146,7 +146,7 @@ def test_a_saver_of_tables_is_not_replaced(folder: Path) -> None:
 
 def test_rename_changes_names_and_nothing_else(folder: Path) -> None:
     converted = tfsmith.convert(
-        folder / "in" / "m", folder / "out", options=ConvertOptions(rename=(("w", "v"), ("re:^w/", "v/")))
+        folder / "in" / "m", folder / "out.meta", options=ConvertOptions(rename=(("w", "v"), ("re:^w/", "v/")))
     )
     assert converted.names == {"w": "v", "w/Adam": "v/Adam"}
     model = tfsmith.load(folder / "out")
@@ -200,10 +200,10 @@ def test_slices_keep_their_form(tmp_path: Path) -> None:
     pieces = (Piece((0,), array(1, 2)), Piece((2,), array(3)))
     whole = StoredSlices(FLOAT, Shape((3,)), pieces, "w", (((0, 2),), ((2, 1),)))
     write_bundle(tmp_path / "m", {"w": whole, "b": array(5)})
-    tfsmith.convert(tmp_path / "m", tmp_path / "n", options=ConvertOptions(rename=(("w", "v"),)))
-    assert (tmp_path / "n.data-00000-of-00001").read_bytes() == (tmp_path / "m.data-00000-of-00001").read_bytes()
-    tfsmith.convert(tmp_path / "n", tmp_path / "h", options=ConvertOptions(dtype="float16"))
-    for prefix, kind in (("n", "float32"), ("h", "float16")):
+    tfsmith.convert(tmp_path / "m", tmp_path / "n.ckpt", options=ConvertOptions(rename=(("w", "v"),)))
+    assert (tmp_path / "n.ckpt.data-00000-of-00001").read_bytes() == (tmp_path / "m.data-00000-of-00001").read_bytes()
+    tfsmith.convert(tmp_path / "n.ckpt", tmp_path / "h.ckpt", options=ConvertOptions(dtype="float16"))
+    for prefix, kind in (("n.ckpt", "float32"), ("h.ckpt", "float16")):
         found = open_bundle(tmp_path / prefix)["v"]
         assert isinstance(found, StoredSlices)
         assert found.extents == (((0, 2),), ((2, 1),))
@@ -214,11 +214,11 @@ def test_other_byte_order(tmp_path: Path) -> None:
     """A name changes the index alone, which must still say that the values are big-endian."""
     data = np.array([1, 2], ">f4").tobytes()
     write_raw_bundle(tmp_path / "m", {b"w": bundle_entry(1, [2], data)}, [data], header(big_endian=True))
-    tfsmith.convert(tmp_path / "m", tmp_path / "n", options=ConvertOptions(rename=(("w", "v"),)))
-    assert (tmp_path / "n.data-00000-of-00001").read_bytes() == data
-    assert values_of(tmp_path / "n") == {"v": [1, 2]}
-    tfsmith.convert(tmp_path / "n", tmp_path / "h", options=ConvertOptions(dtype="float16"))
-    assert values_of(tmp_path / "h") == {"v": [1, 2]}
+    tfsmith.convert(tmp_path / "m", tmp_path / "n.ckpt", options=ConvertOptions(rename=(("w", "v"),)))
+    assert (tmp_path / "n.ckpt.data-00000-of-00001").read_bytes() == data
+    assert values_of(tmp_path / "n.ckpt") == {"v": [1, 2]}
+    tfsmith.convert(tmp_path / "n.ckpt", tmp_path / "h.ckpt", options=ConvertOptions(dtype="float16"))
+    assert values_of(tmp_path / "h.ckpt") == {"v": [1, 2]}
 
 
 # Other types
@@ -371,14 +371,14 @@ def test_types_that_cannot_be(folder: Path) -> None:
     assert files_of(folder) == before
 
 
-@pytest.mark.parametrize("out", ["x.meta", "x", "x.ckpt"])
+@pytest.mark.parametrize("out", ["x.meta", "x.ckpt", "y.ckpt.meta"])
 def test_a_value_that_does_not_fit_leaves_nothing(folder: Path, out: str) -> None:
     values: dict[str, Tensor] = {"a": array(1), "w": array(1e6, 2), "z": array(3)}
-    tfsmith.save(Model("checkpoint", (), values), folder / "large")
+    tfsmith.save(Model("checkpoint", (), values), folder / "large", format="checkpoint")
     tfsmith.save(replace(small(), variables={**small().variables, "w": array(1e6, 2)}), folder / "large2.meta")
     before = files_of(folder)
-    source = folder / ("large" if out == "x" else "large2")
-    options = ConvertOptions(dtype="float16", inference_only=out != "x")
+    source = folder / ("large" if out == "x.ckpt" else "large2")
+    options = ConvertOptions(dtype="float16", inference_only=out != "x.ckpt")
     with pytest.raises(LimitError, match=r"tensor 'w': the value 1e\+06 does not fit into float16"):
         tfsmith.convert(source, folder / out, options=options)
     assert files_of(folder) == before

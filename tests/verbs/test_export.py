@@ -14,7 +14,7 @@ from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.shape import Shape
 from tfsmith.records import replace
-from tfsmith.testing.models import bert_classifier, linear_regression
+from tfsmith.testing.models import bert_classifier, conv_net, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
 
 INTERFACE: dict[str, Any] = {
@@ -79,10 +79,14 @@ def test_exported_and_frozen_are_the_same_graph(training: Path, tmp_path: Path) 
 
 def test_shapes_are_fixed(training: Path, tmp_path: Path) -> None:
     options = api.ExportOptions(batch_size=4, input_shapes={"label_ids": Shape((4,))})
-    signature = tfsmith.export(training, tmp_path / "out", **INTERFACE, options=options).model.signatures[
-        "serving_default"
-    ]
-    assert signature.inputs["input_ids"].shape == Shape((4, 20))
+    write_checkpoint_files(bert_classifier(), tmp_path / "open")
+    found = tfsmith.export(tmp_path / "open", tmp_path / "out", **INTERFACE, options=options).model
+    assert found.signatures["serving_default"].inputs["input_ids"].shape == Shape((4, 20))
+    with pytest.raises(
+        UsageError, match=r"do not fit: .*constants bake in the old batch size 1; export the model with an"
+    ):
+        tfsmith.export(training, tmp_path / "baked", **INTERFACE, options=options)
+    assert not (tmp_path / "baked").exists()
 
 
 def test_collections_name_inputs_and_outputs(tmp_path: Path) -> None:
@@ -191,12 +195,13 @@ def test_a_signature_has_every_input_that_its_outputs_need(training: Path, tmp_p
 
 def test_a_fixed_batch_leaves_what_is_known_of_outputs(tmp_path: Path) -> None:
     """Sizes that were open are fixed, so the others still hold; one that was another before says nothing."""
-    for batch, wanted in ((None, Shape((-1, 2))), (8, Shape(None))):
-        write_checkpoint_files(bert_classifier(batch=batch), tmp_path / str(batch))
+    for batch, wanted in ((None, Shape((-1, 5))), (8, Shape(None))):
+        write_checkpoint_files(conv_net(batch=batch), tmp_path / str(batch))
         model = tfsmith.load(tmp_path / str(batch))
-        options = api.ExportOptions({"serving_default": ({}, {"p": "loss/output:0"})}, batch_size=1)
-        found = api.export(model, tmp_path / f"{batch}.out", options=options).model.signatures["serving_default"]
-        assert found.inputs["input_ids"].shape == Shape((1, 20))
+        options = api.ExportOptions({"serving_default": ({"x": "images:0"}, {"p": "probabilities:0"})}, batch_size=1)
+        found = api.export(model, tmp_path / f"{batch}-out", options=options).model.signatures["serving_default"]
+        assert found.inputs["x"].shape.dims is not None
+        assert found.inputs["x"].shape.dims[0] == 1
         assert found.outputs["p"].shape == wanted
 
 

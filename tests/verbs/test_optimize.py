@@ -185,7 +185,7 @@ def test_options_become_attributes(bert: Path, tmp_path: Path) -> None:
 
 def test_of_a_saved_model_the_graph_alone(bert: Path, tmp_path: Path) -> None:
     before = files_of(bert)
-    assert main(["optimize", str(bert / "saved_model"), "-o", str(tmp_path / "o.pb"), *QUICK]) == 0
+    assert main(["optimize", str(bert / "saved_model"), "-o", str(tmp_path / "o.pb"), "--as", "keep", *QUICK]) == 0
     assert files_of(bert) == before
     assert [path.name for path in tmp_path.iterdir()] == ["o.pb"]
     model = tfsmith.load(tmp_path / "o.pb")

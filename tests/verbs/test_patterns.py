@@ -13,6 +13,7 @@ from tests.support.helpers import attr_value, field, files_of, graph_def, node_d
 import tfsmith
 from tfsmith import api
 from tfsmith.cli.main import main
+from tfsmith.compat.replace_pattern import main as replace_pattern
 from tfsmith.errors import NotFoundInModelError, OutputError
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
@@ -192,8 +193,8 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_saved_model_gives_the_graph_alone(bert: Path, tmp_path: Path) -> None:
     words = ["replace", str(bert / "sm"), "-r", str(bert / "r.pb"), "-o"]
-    assert main([*words, str(tmp_path / "main.pb")]) == 0
-    assert main([*words, str(tmp_path / "main.pbtxt")]) == 0
+    assert main([*words, str(tmp_path / "main.pb"), "--as", "keep"]) == 0
+    assert main([*words, str(tmp_path / "main.pbtxt"), "--as", "keep"]) == 0
     shutil.copytree(bert / "sm", tmp_path / "copy")
     shutil.copy(tmp_path / "main.pb", tmp_path / "copy" / "saved_model.pb")
     model = tfsmith.load(tmp_path / "copy")
@@ -209,24 +210,24 @@ def test_a_saved_model_gives_the_graph_alone(bert: Path, tmp_path: Path) -> None
 
 
 def test_into_the_models_own_folder(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """As the document has it: the new graph lies beside the old one."""
+    """As the original tools have it: the new graph lies beside the old one. Our own verbs write nothing there."""
     folder = shutil.copytree(bert / "sm", tmp_path / "sm")
     before = files_of(folder)
     words = ["replace", str(folder), "-r", str(bert / "r.pb"), "-o"]
-    assert main([*words, str(folder / "modified.pb")]) == 0
-    assert main([*words, str(folder / "modified.pb")]) == 2
-    assert main([*words, str(folder / "modified.pb"), "--force"]) == 0
+    for options in ([], ["--force"], ["--as", "keep"]):
+        assert main([*words, str(folder / "modified.pb"), *options]) == 2
+    assert capsys.readouterr().err.count("the output lies inside of an input; choose a place outside of") == 3
+    words = [str(folder), "-r", str(bert / "r.pb"), "-o"]
+    for _ in range(2):
+        assert replace_pattern([*words, str(folder / "modified.pb")]) == 0
     for name in ("saved_model.pb", "variables/variables.index", "variables"):
-        for options in ([], ["--force"]):
-            assert main([*words, str(folder / name), *options]) == 2
+        assert replace_pattern([*words, str(folder / name)]) == 2
     (folder / "note.pb").write_bytes(b"note")
-    assert main([*words, str(folder / "note.pb"), "--force"]) == 2
-    assert "this is a file of the model" in capsys.readouterr().err
+    assert replace_pattern([*words, str(folder / "note.pb")]) == 2
+    assert "the output is also the input" in capsys.readouterr().err
     (folder / "saved_model.pb").rename(folder / "original.pb")
     (folder / "saved_model.pb").symlink_to("modified.pb")
-    configure = ["configure", str(folder), "--op", "Placeholder", "--set", "_mark=1", "--force", "-o"]
-    assert main([*configure, str(folder / "modified.pb")]) == 2
-    assert "the output is also the input" in capsys.readouterr().err
+    assert replace_pattern([*words, str(folder / "modified.pb")]) != 0
     after = files_of(folder)
     assert {name: after[name] for name in before if name != "saved_model.pb"} | {
         "saved_model.pb": after["original.pb"]
@@ -235,7 +236,7 @@ def test_into_the_models_own_folder(bert: Path, tmp_path: Path, capsys: pytest.C
 
 def test_a_meta_and_its_checkpoint(bert: Path, tmp_path: Path) -> None:
     words = ["replace", str(bert / "training"), "-r", str(bert / "r.pb"), "--outputs", "loss/output", "-o"]
-    assert main([*words, str(tmp_path / "new.ckpt")]) == 0
+    assert main([*words, str(tmp_path / "new.ckpt.meta")]) == 0
     model = tfsmith.load(tmp_path / "new.ckpt")
     assert model.graph["mine"].op == "Mine"
     assert len(model.variables) == 41
@@ -302,7 +303,7 @@ def test_the_python_way(bert: Path, tmp_path: Path) -> None:
     done = tfsmith.replace(model, recipe)
     assert len(done.matches) == 1
     assert (done.reason, done.nearest_miss) == (None, None)
-    assert tfsmith.save_replaced(model, done.model, tmp_path / "new.pb") == ()
+    assert tfsmith.save_replaced(model, done.model, tmp_path / "new.pb", format="keep") == ()
     again = tfsmith.replace(done.model, recipe)
     assert not again.matches
     assert again.reason

@@ -84,7 +84,7 @@ def write_model(folder: Path, *keys: str) -> str:
         outputs[f"{key}_out"] = TensorInfo(f"{key}_out:0", kind, shape)
     signatures = {"serving_default": Signature(inputs, outputs)}
     meta = MetaGraph(Part.of(Graph(tuple(nodes))), signatures_part=Part.of(signatures))
-    save(Model("metagraph", (meta,)), folder / "model.meta", format="meta")
+    save(Model("metagraph", (meta,)), folder / "model.meta", force=True)
     return str(folder / "model.meta")
 
 
@@ -213,7 +213,7 @@ def test_wrong_use(echo: Echo, tmp_path: Path, capsys: pytest.CaptureFixture[str
     np.savez(tmp_path / "in.npz", x=np.ones((1, 2), np.float32))
     before = (tmp_path / "in.npz").read_bytes()
     told = refusal(capsys, model, "-i", str(tmp_path / "in.npz"), "-o", str(tmp_path / "in.npz"))
-    assert "the output is also an input" in told
+    assert "the output is also the input" in told
     assert (tmp_path / "in.npz").read_bytes() == before
 
 

@@ -479,7 +479,7 @@ def test_the_command_writes_a_meta(frozen: Path, tmp_path: Path, capsys: pytest.
     assert all((tensor.shape.elements or 0) >= 100 for tensor in model.variables.values())
     assert model.graph["bert/pooler/dense/bias"].op == "Const"
     assert main([*arguments, str(tmp_path / "net.ckpt")]) == 2
-    assert "net.ckpt.meta: this file exists" in capsys.readouterr().err
+    assert "net.ckpt.meta: the output exists already" in capsys.readouterr().err
     assert main([*arguments, str(tmp_path / "net.ckpt.meta"), "--force"]) == 0
     assert main([*arguments, str(tmp_path)]) == 0
     assert (tmp_path / "model.ckpt.meta").is_file()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.support.helpers import MemorySink
 
 from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError
-from tfsmith.storage.sink import AtomicFile
+from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, from_bytes, open_file
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan, encode_varint, tag
@@ -180,7 +180,7 @@ def test_plan_of_large_spans_goes_to_a_file(tmp_path: Path) -> None:
     plan = WritePlan()
     plan.add_field(8, open_file(tmp_path / "in"))
     plan.add(b"end")
-    with AtomicFile(tmp_path / "out") as sink:
+    with FileSink(tmp_path / "out") as sink:
         plan.write_to(sink)
     assert (tmp_path / "out").read_bytes() == b"\x42" + encode_varint(len(data)) + data + b"end"
 

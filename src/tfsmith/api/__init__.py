@@ -39,16 +39,14 @@ if TYPE_CHECKING:
     from tfsmith.api.feeding import find_input as find_input
     from tfsmith.api.feeding import make_input as make_input
     from tfsmith.api.feeding import unknown_input as unknown_input
-    from tfsmith.api.files import Format as Format
     from tfsmith.api.files import graph_text as graph_text
     from tfsmith.api.files import load as load
     from tfsmith.api.files import load_with as load_with
-    from tfsmith.api.files import refuse_taken as refuse_taken
-    from tfsmith.api.files import save as save
     from tfsmith.api.files import verify_checksums as verify_checksums
     from tfsmith.api.files import with_saver as with_saver
     from tfsmith.api.freezing import freeze as freeze
     from tfsmith.api.freezing import freeze_report as freeze_report
+    from tfsmith.api.freezing import frozen_kind as frozen_kind
     from tfsmith.api.freezing import save_frozen as save_frozen
     from tfsmith.api.look import likely_inputs as likely_inputs
     from tfsmith.api.look import likely_outputs as likely_outputs
@@ -56,6 +54,8 @@ if TYPE_CHECKING:
     from tfsmith.api.optimizing import Optimized as Optimized
     from tfsmith.api.optimizing import Speed as Speed
     from tfsmith.api.optimizing import optimize as optimize
+    from tfsmith.api.output import place_model as place_model
+    from tfsmith.api.output import save as save
     from tfsmith.api.patterning import configure as configure
     from tfsmith.api.patterning import extract as extract
     from tfsmith.api.patterning import known_barriers as known_barriers
@@ -66,11 +66,11 @@ if TYPE_CHECKING:
     from tfsmith.api.patterning import make_recipe as make_recipe
     from tfsmith.api.patterning import replace as replace
     from tfsmith.api.patterning import save_in_place as save_in_place
+    from tfsmith.api.patterning import save_main_file as save_main_file
     from tfsmith.api.patterning import save_pattern as save_pattern
     from tfsmith.api.patterning import save_recipe as save_recipe
     from tfsmith.api.patterning import save_replaced as save_replaced
     from tfsmith.api.patterning import select_meta_graph as select_meta_graph
-    from tfsmith.api.placing import place_if as place_if
     from tfsmith.api.running import Runner as Runner
     from tfsmith.api.running import blocks as blocks
     from tfsmith.api.running import compile as compile
@@ -94,6 +94,9 @@ if TYPE_CHECKING:
     from tfsmith.engines.protocol import Lack as Lack
     from tfsmith.engines.protocol import LackError as LackError
     from tfsmith.engines.protocol import Port as Port
+    from tfsmith.formats.kinds import FileKind as FileKind
+    from tfsmith.formats.kinds import kind_of as kind_of
+    from tfsmith.formats.write import inputs_of as inputs_of
     from tfsmith.ir.model import Model as Model
     from tfsmith.ir.recipe import Match as Match
     from tfsmith.ir.recipe import Miss as Miss
@@ -131,8 +134,13 @@ if TYPE_CHECKING:
 __all__ = [
     "load",
     "save",
+    "place_model",
+    "FileKind",
+    "kind_of",
+    "inputs_of",
     "freeze",
     "freeze_report",
+    "frozen_kind",
     "save_frozen",
     "with_saver",
     "export",
@@ -160,7 +168,6 @@ __all__ = [
     "Verified",
     "OutputCheck",
     "join_verified",
-    "place_if",
     "Tolerance",
     "tolerance_for",
     "draw_recipe",
@@ -172,6 +179,7 @@ __all__ = [
     "Speed",
     "Accuracy",
     "save_in_place",
+    "save_main_file",
     "select_meta_graph",
     "load_weights",
     "save_weights",
@@ -186,7 +194,6 @@ __all__ = [
     "show_facts",
     "signature_facts",
     "graph_text",
-    "refuse_taken",
     "likely_inputs",
     "likely_outputs",
     "verify_checksums",
@@ -217,7 +224,6 @@ __all__ = [
     "ConvertOptions",
     "Converted",
     "Difference",
-    "Format",
     "ExportOptions",
     "Exported",
     "FreezeOptions",
@@ -286,18 +292,16 @@ _HOMES = MappingProxyType(
         "tfsmith.engines.protocol": ("ENGINES", "Lack", "LackError", "Port"),
         "tfsmith.api.drawing": ("draw_recipe",),
         "tfsmith.api.files": (
-            "Format",
             "graph_text",
             "load",
             "load_with",
-            "refuse_taken",
-            "save",
             "verify_checksums",
             "with_saver",
         ),
         "tfsmith.api.freezing": (
             "freeze",
             "freeze_report",
+            "frozen_kind",
             "save_frozen",
         ),
         "tfsmith.api.look": (
@@ -317,6 +321,7 @@ _HOMES = MappingProxyType(
             "make_recipe",
             "replace",
             "save_in_place",
+            "save_main_file",
             "save_pattern",
             "save_recipe",
             "save_replaced",
@@ -324,7 +329,9 @@ _HOMES = MappingProxyType(
         ),
         "tfsmith.api.calibrating": ("Accuracy",),
         "tfsmith.api.optimizing": ("Optimized", "Speed", "optimize"),
-        "tfsmith.api.placing": ("place_if",),
+        "tfsmith.api.output": ("place_model", "save"),
+        "tfsmith.formats.kinds": ("FileKind", "kind_of"),
+        "tfsmith.formats.write": ("inputs_of",),
         "tfsmith.api.tolerance": ("Tolerance", "tolerance_for"),
         "tfsmith.api.verifying": ("OutputCheck", "Verified", "join_verified", "verify"),
         "tfsmith.api.weighing": (

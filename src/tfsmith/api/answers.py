@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import os
-import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.api.feeding import find_input, unknown_input
 from tfsmith.api.tolerance import difference, tolerance_for
 from tfsmith.errors import UsageError
-from tfsmith.storage.sink import AtomicFile, FileSink, explained
+from tfsmith.formats.tensors.npz import write_arrays
+from tfsmith.storage.place import Output
+from tfsmith.storage.sink import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,7 +32,13 @@ _LARGE = 8
 _SOME = 4
 
 
-def save_answers(answers: Mapping[str, NDArray[Any]], path: str | os.PathLike[str]) -> None:
+def save_answers(
+    answers: Mapping[str, NDArray[Any]],
+    path: str | os.PathLike[str],
+    *,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    force: bool = False,
+) -> None:
     """Writes arrays by key, whole or not at all; memory does not grow with them.
 
     Strings are stored as numpy's bytes of a fixed length, for Python objects would have to be pickled.
@@ -40,45 +46,8 @@ def save_answers(answers: Mapping[str, NDArray[Any]], path: str | os.PathLike[st
     Raises:
         OutputError: It cannot be written there; what was there before is untouched.
     """
-    with AtomicFile(path) as sink, zipfile.ZipFile(_Stream(sink), "w") as archive:  # type: ignore[call-overload]
-        for key, values in answers.items():
-            with archive.open(zipfile.ZipInfo(f"{key}.npy"), "w", force_zip64=values.nbytes > 1 << 30) as member:
-                for piece in _npy(values):
-                    member.write(piece)
-
-
-class _Stream:
-    """A sink as the zip writer wants it: it can be written to, and nothing else."""
-
-    def __init__(self, sink: FileSink) -> None:
-        self._sink = sink
-
-    def write(self, data: Any) -> int:
-        self._sink.write(bytes(data))
-        return len(data)
-
-    def flush(self) -> None:
-        """There is nothing to do."""
-
-
-def _npy(values: NDArray[Any]) -> Iterator[bytes]:
-    """An array as the bytes of a `.npy` file, in pieces."""
-    import numpy
-    from numpy.lib import format as npy
-
-    if values.dtype.kind == "O":
-        items = values.reshape(-1).tolist()
-        values = numpy.array(items or [b""], "S")[: len(items)].reshape(values.shape)
-    plain = numpy.ascontiguousarray(values).reshape(values.shape)
-    has_name = plain.dtype.kind != "V" and plain.dtype.isbuiltin != 2  # bfloat16 and its like have none
-    descr = npy.dtype_to_descr(plain.dtype) if has_name else f"|V{plain.dtype.itemsize}"
-    header = io.BytesIO()
-    npy.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": values.shape})
-    yield header.getvalue()
-    flat = plain.reshape(-1)
-    step = max(1, _CHUNK // max(1, plain.dtype.itemsize))
-    for start in range(0, flat.size, step):
-        yield flat[start : start + step].tobytes()
+    with Output(path, inputs=inputs, force=force) as output:
+        write_arrays(output.aside, answers)
 
 
 def batch_rows(runner: Runner, feeds: Mapping[str, Any]) -> int | None:

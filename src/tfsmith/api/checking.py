@@ -12,7 +12,7 @@ from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.check_target import Checked, Obstacle, Target, check_target, find_target, target_names
-from tfsmith.passes.fold_shapes import FOLDED_OPS
+from tfsmith.passes.fold_shapes import folded_ops
 from tfsmith.passes.freeze import FreezeOptions, freeze
 
 __all__ = ["check", "targets"]
@@ -50,7 +50,7 @@ def check(
 def _with_folding(model: Model, checked: Checked, outputs: Sequence[str], signature: str | None) -> Checked:
     """The obstacles, with `freeze --fold-shapes` as the remedy of ops that only compute shapes: tried in memory."""
     left = {one.subject for one in checked.obstacles if one.kind == "op" and not one.remedy.startswith(_COMMAND)}
-    if not left & FOLDED_OPS:
+    if not left & folded_ops():
         return checked
     shapes = [node.get("shape") for node in model.graph if node.op == "Placeholder"]
     is_open = any(not isinstance(shape, Shape) or not shape.is_static for shape in shapes)

@@ -11,9 +11,10 @@ from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
 from tfsmith.ir.tensor import FilledTensor, SpanTensor, Tensor
+from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.diff import diff_structure
 from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueChange
-from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
+from tfsmith.passes.variables import find_value, restore_sources
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import open_file
 from tfsmith.view.summary import difference_facts, shape_facts
@@ -121,7 +122,11 @@ def diff(
 
 
 def _unequal_kinds(one: Model, other: Model) -> Iterator[str]:
-    """What only one of the two files can hold."""
+    """What only one of the two files can hold, and where one lacks nodes."""
+    for name, model in (("first", one), ("second", other)):
+        missing = next(model.graph.missing_inputs(), None)
+        if missing is not None:
+            yield f"the {name} is cut off: node {missing[0].name!r} takes {missing[1]!r}, which is not there"
     for name, model, counterpart in (("first", one, other), ("second", other, one)):
         if model.kind == "graphdef" and counterpart.kind != "graphdef":
             yield f"the {name} is a graph alone, so it has no signatures, collections, assets and saver to compare"
@@ -171,7 +176,7 @@ def _cross(one: Model, other: Model, structure: StructureDifference) -> tuple[li
         for change in structure.nodes.changed:
             node, constant = (change.first, change.second) if is_first else (change.second, change.first)
             value = constant.get("value") if constant.op == "Const" else None
-            if node.op not in VARIABLE_OPS or not hasattr(value, "parts"):
+            if node.op not in VARIABLES or not hasattr(value, "parts"):
                 continue
             try:
                 _, tensor = find_value(model, node, sources)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from tfsmith.api.files import _path, _refuse_own_files, load
+from tfsmith.api.files import load
 from tfsmith.ir.model import Model
 from tfsmith.patterns.draft import Drafted, DraftedInput, DraftOptions
 from tfsmith.patterns.draft import draft as draft_block
-from tfsmith.storage.sink import explained, write_atomically
+from tfsmith.storage.place import write_file
 
 __all__ = ["Drafted", "DraftedInput", "draft_recipe", "draft_text", "save_draft"]
 
@@ -60,19 +60,20 @@ def draft_text(drafted: Drafted) -> str:
     return f"{comment}\n{recipe_toml(drafted.recipe)}"
 
 
-def save_draft(drafted: Drafted, path: str | os.PathLike[str], *, model: Model | None = None) -> None:
+def save_draft(
+    drafted: Drafted, path: str | os.PathLike[str], *, model: Model | None = None, force: bool = False
+) -> None:
     """Writes a drafted recipe as a TOML file, with its comments.
 
     Args:
         drafted: The draft.
-        path: Where; a file that is there is replaced.
+        path: Where.
         model: The model that it was drafted from, none of whose files is replaced.
+        force: Whether to replace a file that is there.
 
     Raises:
         OutputError: It cannot be written there.
     """
-    target = _path(path)
-    with explained(target):
-        if model is not None:
-            _refuse_own_files(model, target)
-        write_atomically(target, draft_text(drafted).encode())
+    from tfsmith.formats.write import inputs_of
+
+    write_file(path, draft_text(drafted).encode(), inputs=() if model is None else inputs_of(model), force=force)

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from tfsmith import records
-from tfsmith.api.files import load_with, save
+from tfsmith.api.files import load_with
 from tfsmith.api.fitting import require_graph
-from tfsmith.errors import UnreadableFileError
+from tfsmith.api.output import foreign_assets, place_model, with_assets
+from tfsmith.formats.kinds import FileKind
 from tfsmith.ir.metagraph import SERVING_DEFAULT
-from tfsmith.ir.model import Model, SideFile
-from tfsmith.passes.export import AssetFile, Exported, ExportOptions
+from tfsmith.ir.model import Model
+from tfsmith.passes.export import Exported, ExportOptions
 from tfsmith.passes.export import export as export_pass
-from tfsmith.passes.interface import Note
 from tfsmith.passes.thaw import Thawed, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
-from tfsmith.storage.span import real_path
 
 __all__ = ["export", "thaw", "thaw_report"]
+
+_MAY: tuple[FileKind, ...] = ("saved_model",)
 
 
 def export(
@@ -32,8 +33,9 @@ def export(
     checkpoint: str | os.PathLike[str] | None = None,
     signature: str = SERVING_DEFAULT,
     options: ExportOptions | None = None,
-    shards: int = 1,
+    shards: int | None = None,
     force: bool = False,
+    prove: Callable[[Path], bool] | None = None,
 ) -> Exported:
     """Writes a SavedModel with real `variables/`, ready for TensorFlow Serving. Streams; reads no value.
 
@@ -46,8 +48,9 @@ def export(
         checkpoint: The checkpoint of the graph (prefix or folder), when it does not come with the source.
         signature: The signature's key.
         options: Everything else that can be told; `inputs` and `outputs` are added to its signatures.
-        shards: Into how many data files to split variables that are written afresh.
+        shards: The number of data files of the variables; by default as many as there were.
         force: Whether an existing folder may be replaced.
+        prove: Looks at what was written, before it is put in place, and says whether it is right.
 
     Returns:
         What was written, the variables that it has, and what to beware of.
@@ -62,50 +65,9 @@ def export(
         told = records.replace(told, signatures=added)
     require_graph(model, "export")
     exported = export_pass(model, told)
-    result = _with_assets(exported.model, exported.assets, model)
-    save(result, path, shards=shards, force=force)
-    notes = (*exported.notes, *_foreign_assets(result, model))
-    return records.replace(exported, model=result, notes=notes)
-
-
-def _with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:
-    """A model that is to be a SavedModel, with the files that its tables are filled from."""
-    found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, source)) for asset in assets]
-    known = {side.name for side in found}
-    beside = tuple(side for side in result.side_files if side.name not in known)
-    return records.replace(result, side_files=(*beside, *found))
-
-
-def _foreign_assets(result: Model, source: Model) -> list[Note]:
-    """Tells of files that a graph named and that lie elsewhere: a hostile one may name any file of the user's."""
-    home = real_path(_home(source))
-    known = {side.path for side in source.side_files}
-    sides = [side.path for side in result.side_files if side.path not in known]
-    foreign = tuple(str(path) for path in sides if not real_path(path).is_relative_to(home))
-    if not foreign:
-        return []
-    remedy = "the graph names them; see that they hold nothing private before you pass the model on"
-    return [Note("files from outside of the model are copied into it", foreign, remedy)]
-
-
-def _asset_file(asset: AssetFile, model: Model) -> Path:
-    """Where the file that a table is filled from lies: as the graph says, or beside the model."""
-    name = Path(asset.path.replace("\\", "/")).name
-    folder = _home(model)
-    for candidate in (folder / "assets" / name, folder / name, Path(asset.path)):
-        if name and candidate.is_file():
-            return candidate
-    what = f"the file {asset.path!r}, which fills a table, is not there"
-    raise UnreadableFileError(
-        what, where=f"tensor {asset.tensor_name!r}", remedy=f"put {name or 'it'} beside the model"
-    )
-
-
-def _home(model: Model) -> Path:
-    """The folder that a model lies in."""
-    if model.path is None:
-        return Path()
-    return model.path if model.path.is_dir() else model.path.parent
+    result = with_assets(exported.model, exported.assets, model)
+    placed = place_model(result, path, before=model, prove=prove, may=_MAY, shards=shards, force=force)
+    return records.replace(exported, model=result, notes=(*exported.notes, *placed.notes))
 
 
 def thaw(
@@ -149,5 +111,5 @@ def thaw(
 def thaw_report(model: Model, options: ThawOptions) -> Thawed:
     """As `thaw`, and also says which variables there are now, which of them to train, and what to beware of."""
     thawed = thaw_pass(model, options)
-    result = _with_assets(thawed.model, thawed.assets, model)
-    return records.replace(thawed, model=result, notes=(*thawed.notes, *_foreign_assets(result, model)))
+    result = with_assets(thawed.model, thawed.assets, model)
+    return records.replace(thawed, model=result, notes=(*thawed.notes, *foreign_assets(result, model)))

@@ -1,35 +1,20 @@
-"""F4: Opening and saving."""
+"""F4: Opening."""
 
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any
 
 from tfsmith import records
-from tfsmith.errors import OutputError, UnreadableFileError, UsageError
+from tfsmith.errors import UnreadableFileError, UsageError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.body import Part
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
-from tfsmith.storage.sink import explained
-from tfsmith.storage.span import real_path
 
-__all__ = ["load", "load_with", "save", "with_saver", "graph_text", "verify_checksums", "refuse_taken", "Format"]
-
-Format = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint"]
-_ENDINGS = MappingProxyType(
-    {
-        "graphdef": ("a GraphDef", (".meta",)),
-        "saved_model": ("the folder of a SavedModel", (".meta", ".pb", ".pbtxt")),
-    }
-)
-"""What the names of other formats end in."""
-_FORMATS = MappingProxyType({"graphdef": "pb", "saved_model": "saved_model"})
-_SET_ENDING = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
+__all__ = ["load", "load_with", "with_saver", "graph_text", "verify_checksums"]
 
 
 def load(
@@ -84,85 +69,9 @@ def _serialized(source: Any) -> tuple[bytes, str]:
     return bytes(serialize()), str(source.DESCRIPTOR.name)
 
 
-def save(
-    model: Model,
-    path: str | os.PathLike[str],
-    *,
-    format: Format | None = None,
-    shards: int = 1,
-    force: bool = False,
-) -> None:
-    """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
-
-    Args:
-        model: The model.
-        path: A file, a SavedModel folder, or a checkpoint prefix, as the format wants it.
-        format: "pb", "pbtxt", "meta", "saved_model" or "checkpoint"; by default what the model was opened as, and text
-            if the path ends in `.pbtxt`. A name that ends as another format's do is refused then.
-        shards: Into how many data files to split a checkpoint that is written afresh.
-        force: Whether an existing SavedModel folder may be replaced.
-
-    Raises:
-        OutputError: It cannot be written there; what was there before is untouched.
-        LimitError: A message would be over 2 GiB.
-    """
-    from tfsmith.formats.saver import save_model  # looking at a model should not load what writes one
-
-    target = _path(path)
-    with explained(target):
-        _refuse_own_files(model, target)
-        if format is None:
-            _refuse_other_ending(model, target)
-        save_model(model, target, format=format, shards=shards, force=force)
-
-
-def refuse_taken(model: Model, path: str | os.PathLike[str], *, force: bool) -> None:
-    """Sees that a file that is about to be written replaces none, unless that is wanted; and an input never.
-
-    Raises:
-        OutputError: There is a file of this name.
-    """
-    target = _path(path)
-    with explained(target):
-        _refuse_own_files(model, target)
-        if target.is_file() and not force:
-            raise OutputError("the output exists already", path=target, remedy="choose another, or pass --force")
-
-
-def _refuse_other_ending(model: Model, target: Path) -> None:
-    """A name that says another format than the one that would be written is a mistake: saving converts nothing."""
-    kind, endings = _ENDINGS.get(model.kind, ("", ()))
-    if target.suffix not in endings:
-        return
-    remedy = f"tfsmith.convert(model, path) converts; save(..., format={_FORMATS[model.kind]!r}) keeps this name"
-    what = f"the model would be written as {kind}, but the name ends in {target.suffix}"
-    raise OutputError(what, path=target, remedy=remedy)
-
-
-def _refuse_own_files(model: Model, target: Path) -> None:
-    """An input is never overwritten, however its path is spelled."""
-    stored = (*model.origins, *(model.checkpoint.files if model.checkpoint else ()))
-    own = [path for path in (model.path, *dict.fromkeys(stored)) if path is not None]
-    output = real_path(target)
-    prefix = output.name.removesuffix(".meta")
-    prefix = prefix.removesuffix(".pbtxt") if model.kind == "metagraph" else prefix
-    for path in own:
-        source = real_path(path)
-        is_same = output == source or (target.exists() and path.exists() and target.samefile(path))
-        is_inside = output in source.parents or (source in output.parents and output.exists())
-        if is_same or is_inside or _is_of_set(source, output.parent / prefix):
-            raise OutputError("the output is also the input", path=target, remedy="choose another name")
-
-
-def _is_of_set(source: Path, prefix: Path) -> bool:
-    """Whether a checkpoint with this prefix, and its `.meta`, would have `source` among their files."""
-    stem, count = _SET_ENDING.subn("", source.name)
-    return bool(count) and source.parent == prefix.parent and stem == prefix.name
-
-
 def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
     """The model with the SaverDef of a file (binary or text), which says which variable is restored from which key."""
-    from tfsmith.formats.saver import read_saver_file
+    from tfsmith.formats.write import read_saver_file
 
     saver: Part[Saver | None] = Part.of(read_saver_file(Path(path)))
     metas = tuple(records.replace(meta, saver_part=saver, raw=None) for meta in model.meta_graphs)
@@ -171,7 +80,7 @@ def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
 
 def graph_text(model: Model) -> str:
     """The GraphDef of the selected meta graph as text, exactly as TensorFlow writes it. Reads the weights in it."""
-    from tfsmith.formats.saver import graph_to_text
+    from tfsmith.formats.write import graph_to_text
 
     return graph_to_text(model.graph)
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
-from tfsmith.api.files import Format, save
+from tfsmith import records
+from tfsmith.api.output import place_model
+from tfsmith.formats.kinds import As, FileKind, kind_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
 
-__all__ = ["freeze", "freeze_report", "save_frozen"]
+__all__ = ["freeze", "freeze_report", "frozen_kind", "save_frozen"]
+
+_MAY: tuple[FileKind, ...] = ("pb", "pbtxt", "saved_model")
 
 
 def freeze(
@@ -71,8 +76,19 @@ def freeze_report(model: Model, options: FreezeOptions) -> Frozen:
     return freeze_pass(model, options)
 
 
+def frozen_kind(path: str | os.PathLike[str], format: As | None = None) -> FileKind:
+    """As what a frozen model is written under this name; a SavedModel keeps the tables with what fills them."""
+    return kind_of(path, None if format == "keep" else format, may=_MAY)
+
+
 def save_frozen(
-    model: Model, frozen: Frozen, path: str | os.PathLike[str], *, format: Format | None = None, force: bool = False
+    model: Model,
+    frozen: Frozen,
+    path: str | os.PathLike[str],
+    *,
+    format: As | None = None,
+    force: bool = False,
+    prove: Callable[[Path], bool] | None = None,
 ) -> Frozen:
     """Writes what freezing gave. As a SavedModel it may be of any size: over 2 GiB the weights stay in `variables/`.
 
@@ -81,15 +97,17 @@ def save_frozen(
         frozen: What `freeze_report` gave for it.
         path: The file or folder to write.
         format: "pb", "pbtxt" or "saved_model"; by default as the path says.
-        force: Whether an existing SavedModel folder may be replaced.
+        force: Whether to replace what is there.
+        prove: Looks at what was written, before it is put in place, and says whether it is right.
 
     Returns:
         `frozen`, with a note if the weights stayed variables.
     """
     size = sum(model.variables[key].nbytes for key in set(frozen.converted.values()) if key in model.variables)
-    if format != "saved_model" or size <= MAX_PROTO_BYTES:
-        save(frozen.model, path, format=format, force=force)
-        return frozen
+    kind = frozen_kind(path, format)
+    if kind != "saved_model" or size <= MAX_PROTO_BYTES:
+        placed = place_model(frozen.model, path, before=model, prove=prove, format=kind, force=force)
+        return records.replace(frozen, notes=(*frozen.notes, *placed.notes))
     from tfsmith.api.freezing_large import export_instead  # seldom needed, and it loads all that export needs
 
-    return export_instead(model, frozen, path, force=force)
+    return export_instead(model, frozen, path, force=force, prove=prove)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 from tfsmith import records
 from tfsmith.api.exporting import export
@@ -16,7 +18,14 @@ from tfsmith.passes.interface import Note
 __all__ = ["export_instead"]
 
 
-def export_instead(model: Model, frozen: Frozen, path: str | os.PathLike[str], *, force: bool) -> Frozen:
+def export_instead(
+    model: Model,
+    frozen: Frozen,
+    path: str | os.PathLike[str],
+    *,
+    force: bool,
+    prove: Callable[[Path], bool] | None = None,
+) -> Frozen:
     """Writes a SavedModel with variables, whose signatures are those that the frozen one would have; says so."""
     found = model.signatures if frozen.model.signatures else {}
     named = {
@@ -30,8 +39,7 @@ def export_instead(model: Model, frozen: Frozen, path: str | os.PathLike[str], *
     inputs = {found.tensor.rpartition(":")[0]: found.tensor for found in likely_inputs(frozen.model)}
     outputs = {key.rpartition("/")[2].partition(":")[0]: tensor for key, tensor in frozen.outputs.items()}
     signatures = named or {SERVING_DEFAULT: (inputs, outputs)}
-    exported = export(
-        model, path, options=ExportOptions(signatures, tags=model.meta.tags or ("serve",), prune=True), force=force
-    )
+    options = ExportOptions(signatures, tags=model.meta.tags or ("serve",), prune=True)
+    exported = export(model, path, options=options, force=force, prove=prove)
     note = Note("the weights are over 2 GiB, so they stay variables", exported.variables, "a SavedModel reads them so")
     return records.replace(frozen, model=exported.model, converted={}, notes=(*frozen.notes, note))

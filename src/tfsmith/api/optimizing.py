@@ -12,10 +12,9 @@ from typing import Any
 from tfsmith import bert_op
 from tfsmith.api.calibrating import Accuracy, Ranges, compare_answers, find_ranges, quantized
 from tfsmith.api.feeding import bind_feeds
-from tfsmith.api.files import _path, load
+from tfsmith.api.files import load
 from tfsmith.api.fusing import bert_nodes, change_bert_nodes, fuse_encoder
 from tfsmith.api.patterning import save_replaced
-from tfsmith.api.placing import place_if
 from tfsmith.api.program import ModelProgram
 from tfsmith.api.tolerance import tolerance_for
 from tfsmith.api.trying import Feeds, Trial, batch_and_length, check_sizes, has_open_length, make_feeds, split_rows
@@ -23,6 +22,8 @@ from tfsmith.api.verifying import Verified
 from tfsmith.api.verifying import verify as verify_models
 from tfsmith.engines.tensorflow import measure_speed
 from tfsmith.errors import UsageError
+from tfsmith.formats.kinds import As, destination_of
+from tfsmith.formats.write import inputs_of
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
@@ -121,13 +122,13 @@ def optimize(
     repeat: int = 20,
     seed: int = 0,
     op_library: str | os.PathLike[str] | None = None,
+    format: As | None = None,
     link: bool = False,
     force: bool = False,
 ) -> Optimized:
     """Puts the op `Bert` in the place of a BERT's encoder, proves the result against the original, and times both.
 
-    The result needs the op's library wherever it runs. A GraphDef is written with its weights; of a SavedModel, a path
-    that ends in `.pb` gets the graph alone, another one a whole folder; the weights stay as they are.
+    The result needs the op's library wherever it runs. The ending of the path decides what is written, as for `save`.
 
     Args:
         model: A model, or its path.
@@ -145,6 +146,7 @@ def optimize(
         repeat: How many runs of each to time; 0 for none.
         seed: Of inputs that are made up.
         op_library: The op's library, if it is another than `tfsmith.bert_op.library()`.
+        format: What to write, whatever the path says; see `save`.
         link: Whether to make hard links of weight files, in place of copies.
         force: Whether to replace what is there.
 
@@ -170,20 +172,16 @@ def optimize(
     given = None if inputs is None else bind_feeds(program.inputs, inputs)
     feeds = _Feeds(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
     data = None if calibrate is None else split_rows(program, calibrate)
-    target = _path(output)
-    found = Optimized(replaced)
-
-    def write(aside: Path) -> None:
-        nonlocal found
-        with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
-            work = _Work(opened, fused, trial, Path(folder), bfloat16)
-            found = work.try_out(replace(replaced, model=fused), feeds, data, verify=verify, repeat=repeat)
-        if found.is_right:
-            notes = save_replaced(opened, found.replaced.model, aside, link=link)
-            found = replace(found, written=target, notes=tuple(map(str, (*found.replaced.notes, *notes))))
-
-    place_if(opened, target, write, lambda aside: (found.is_right, None), force=force)
-    return found
+    destination = destination_of(output, format, opened.kind)
+    destination.output(inputs_of(opened), force=force).check()  # before the long work
+    with tempfile.TemporaryDirectory(prefix="tfsmith-") as folder:
+        work = _Work(opened, fused, trial, Path(folder), bfloat16)
+        found = work.try_out(replace(replaced, model=fused), feeds, data, verify=verify, repeat=repeat)
+    if not found.is_right:
+        return found
+    notes = save_replaced(opened, found.replaced.model, output, format=format, link=link, force=force)
+    notes_told = tuple(map(str, (*found.replaced.notes, *notes)))
+    return replace(found, written=destination.path, notes=notes_told)
 
 
 def _check(name: str, value: int | None, least: int) -> None:

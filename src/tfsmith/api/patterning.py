@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith import records
-from tfsmith.api.files import _path, _refuse_own_files, load
-from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
+from tfsmith.api.files import _path, load
+from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.formats.kinds import MAIN_FILES, As
+from tfsmith.formats.sniff import sniff
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
@@ -17,8 +19,8 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern, Recipe
 from tfsmith.passes.interface import Note
 from tfsmith.patterns.library import builtin_recipe, builtin_recipes
-from tfsmith.storage.sink import explained, write_atomically
-from tfsmith.storage.span import real_path
+from tfsmith.storage.place import Output, write_file
+from tfsmith.storage.span import open_file, real_path
 
 if TYPE_CHECKING:  # each verb needs only its own
     from tfsmith.passes.configure import Configured
@@ -36,6 +38,7 @@ __all__ = [
     "make_recipe",
     "replace",
     "save_in_place",
+    "save_main_file",
     "save_pattern",
     "save_recipe",
     "save_replaced",
@@ -110,33 +113,31 @@ def _body(model: Model, function: str | None) -> Body:
     return found
 
 
-def save_pattern(pattern: Pattern, path: str | os.PathLike[str], *, model: Model | None = None) -> None:
+def save_pattern(
+    pattern: Pattern, path: str | os.PathLike[str], *, model: Model | None = None, force: bool = False
+) -> None:
     """Writes a pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
 
     Args:
         pattern: The pattern.
-        path: Where; a file that is there is replaced.
+        path: Where.
         model: The model that it was extracted from, none of whose files is replaced.
+        force: Whether to replace a file that is there.
 
     Raises:
         OutputError: It cannot be written there, or the pattern still lies in that file.
     """
     from tfsmith.formats.recipe.protobuf import write_pattern
+    from tfsmith.formats.write import inputs_of
 
-    target = _path(path)
-    with explained(target):
-        if model is not None:
-            _refuse_own_files(model, target)
-        _refuse_sources(pattern.nodes, target)
-        write_pattern(target, pattern)
+    inputs = (*map(Path, _sources(pattern.nodes)), *(() if model is None else inputs_of(model)))
+    with Output(path, inputs=inputs, force=force) as output:
+        write_pattern(output.aside, pattern)
 
 
-def _refuse_sources(nodes: Iterable[Node], target: Path) -> None:
-    """Nodes may still lie in the file that they were read from."""
-    spans = [span for node in nodes if (span := node.base) is not None]
-    for name in {span.name for span in spans}:
-        if target.exists() and Path(name).exists() and target.samefile(name):
-            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+def _sources(nodes: Iterable[Node]) -> list[str]:
+    """The files that nodes may still lie in."""
+    return list(dict.fromkeys(node.base.name for node in nodes if node.base is not None))
 
 
 def load_pattern(path: str | os.PathLike[str]) -> Pattern:
@@ -219,8 +220,20 @@ def load_recipe(
     return records.replace(made, name=path.stem)
 
 
-def save_recipe(recipe: Recipe, path: str | os.PathLike[str]) -> None:
+def save_recipe(
+    recipe: Recipe,
+    path: str | os.PathLike[str],
+    *,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    force: bool = False,
+) -> None:
     """Writes a recipe: as TOML if the path ends in `.toml`, else in the format of the original tools.
+
+    Args:
+        recipe: The recipe.
+        path: Where.
+        inputs: What it was made of; none of it is replaced.
+        force: Whether to replace a file that is there.
 
     Raises:
         UsageError: That format holds one pattern and one node, and this recipe was not made of these.
@@ -229,16 +242,16 @@ def save_recipe(recipe: Recipe, path: str | os.PathLike[str]) -> None:
     if target.suffix == ".toml":
         from tfsmith.formats.recipe.toml import recipe_toml
 
-        write_atomically(target, recipe_toml(recipe).encode())
+        write_file(target, recipe_toml(recipe).encode(), inputs=inputs, force=force)
         return
     if recipe.source_pattern is None or recipe.target_node is None:
         what = "only a recipe that was made of a pattern and a node fits the format of the original tools"
         raise UsageError(what, path=path, remedy="write it as .toml")
     from tfsmith.formats.recipe.protobuf import write_recipe
 
-    with explained(target):
-        _refuse_sources((*recipe.source_pattern.nodes, recipe.target_node), target)
-        write_recipe(target, recipe.source_pattern, recipe.target_node)
+    sources = _sources((*recipe.source_pattern.nodes, recipe.target_node))
+    with Output(target, inputs=(*inputs, *sources), force=force) as output:
+        write_recipe(output.aside, recipe.source_pattern, recipe.target_node)
 
 
 def list_recipes() -> dict[str, str]:
@@ -284,18 +297,25 @@ def replace(
 
 
 def save_replaced(
-    before: Model, after: Model, path: str | os.PathLike[str], *, link: bool = False, force: bool = False
+    before: Model,
+    after: Model,
+    path: str | os.PathLike[str],
+    *,
+    format: As | None = None,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    prove: Callable[[Path], bool] | None = None,
+    link: bool = False,
+    force: bool = False,
 ) -> tuple[Note, ...]:
-    """Writes a model whose graph was changed.
-
-    A GraphDef is written with its weights, as text if the path ends in `.pbtxt`. Of a SavedModel, a path that ends in
-    `.pb` or `.pbtxt` gets the graph alone, to be put in the place of `saved_model.pb`; another one a whole folder. Of a
-    `.meta`, such a path gets the graph as a GraphDef; another one the `.meta` and its checkpoint.
+    """Writes a model whose graph was changed; as what, the path's ending decides.
 
     Args:
         before: The model as it was opened.
         after: What to write.
         path: Where.
+        format: What to write, whatever the path says; see `save`.
+        inputs: What else was read, such as the recipe; none of it is replaced.
+        prove: Looks at what was written, before it is put in place, and says whether it is right.
         link: Whether to make hard links of weight files, in place of copies.
         force: Whether to replace what is there.
 
@@ -305,37 +325,32 @@ def save_replaced(
     Raises:
         OutputError: It cannot be written there; what was there before is untouched.
     """
-    from tfsmith.formats.saver import Target, refuse_other_files, write_main_file, write_target
+    from tfsmith.api.output import place_model
 
-    target = _path(path)
-    is_graph = target.suffix in (".pb", ".pbtxt")
-    text = target.suffix == ".pbtxt"
-    with explained(target):
-        if after.kind == "saved_model" and is_graph:
-            if not force:
-                Target(target, "graphdef", text).refuse_existing()
-            refuse_other_files(before, target)
-            write_main_file(after, target)
-            return ()
-        _refuse_own_files(before, target)
-        if after.kind == "metagraph" and not is_graph:
-            wanted = target if target.suffix == ".meta" else target.with_name(f"{target.name}.meta")
-            chosen = Target(wanted, "metagraph", prefix=wanted.with_suffix("") if after.variables else None)
-        elif after.kind == "saved_model":
-            chosen = Target(target, "saved_model")
-        else:
-            after = records.replace(after, kind="graphdef", raw=None)
-            chosen = Target(target, "graphdef", text)
-        if not force:
-            chosen.refuse_existing()
-        written = write_target(after, before, chosen, shards=None, link=link, force=force)
-    notes: list[Note] = []
-    if link and len(written.linked) < len(written.files):
-        copied = tuple(file.name for file in written.files if file not in written.linked)
-        notes.append(Note("not linked", copied, "they lie on a disk that cannot link to the other"))
-    if written.fingerprint:
-        notes.append(Note("fingerprint.pb is left out", (), "it is of the model as it was"))
-    return tuple(notes)
+    placed = place_model(after, path, before=before, inputs=inputs, prove=prove, format=format, link=link, force=force)
+    return placed.notes
+
+
+def save_main_file(model: Model, path: str | os.PathLike[str], *, force: bool = False) -> None:
+    """Writes the main file of a model alone (a SavedModel's graph), to be put in its place by hand.
+
+    It may lie in the model's own folder, but replaces no file that was there when the model was opened.
+
+    Raises:
+        OutputError: It cannot be written there.
+    """
+    from tfsmith.formats.write import inputs_of, write_main_file
+
+    folder = [model.path / name for name in MAIN_FILES] if model.path is not None and model.path.is_dir() else []
+    files = [*(one for one in inputs_of(model) if not one.is_dir()), *folder]
+    others = [side.path for side in model.side_files if not _is_main_file(side.path)]
+    with Output(path, inputs=(*files, *others), force=force) as output:
+        write_main_file(model, output.aside)
+
+
+def _is_main_file(path: Path) -> bool:
+    """Whether this is a graph that was so written before."""
+    return path.is_file() and sniff(open_file(path)).kind == "saved_model"
 
 
 def configure(
@@ -366,9 +381,9 @@ def save_in_place(model: Model) -> Path:
     Raises:
         OutputError: It cannot be written; the file is as it was.
     """
-    from tfsmith.formats.saver import main_file, write_main_file
+    from tfsmith.formats.write import main_file, write_main_file
 
     path = main_file(model)
-    with explained(path):
-        write_main_file(model, real_path(path))
+    with Output(real_path(path), force=True) as output:
+        write_main_file(model, output.aside)
     return path

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from tfsmith import records
-from tfsmith.api.files import save
 from tfsmith.api.freezing import save_frozen
+from tfsmith.api.output import save
 from tfsmith.engines.protocol import FlatGraph, Port, Stored, cut_graph
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
@@ -18,7 +18,8 @@ from tfsmith.ir.metagraph import Collection, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
-from tfsmith.passes.export import TABLE_FILLS, add_main_op
+from tfsmith.ops.families import PLACEHOLDERS, TABLE_FILLS
+from tfsmith.passes.export import add_main_op
 from tfsmith.passes.freeze import FreezeOptions, Frozen
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import (
@@ -31,8 +32,6 @@ from tfsmith.passes.interface import (
 )
 
 __all__ = ["ModelProgram", "make_program"]
-
-_INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 
 
 def make_program(
@@ -130,7 +129,7 @@ def _inputs(
             ports[_key(tensor)] = Port(candidate.tensor, candidate.dtype, candidate.shape, required)
     named = {port.tensor for port in ports.values()}
     for node in graph:
-        if node.op in _INPUT_OPS and node.name in needed and f"{node.name}:0" not in named:
+        if node.op in PLACEHOLDERS and node.name in needed and f"{node.name}:0" not in named:
             tensor = Endpoint(node.name, 0)
             ports[_key(tensor)] = _port(graph, tensor, required=not _has_default(graph, node.name))
     for tensor_name, name in fed.items():

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tfsmith.api.files import _refuse_own_files, load, load_with
-from tfsmith.errors import NotFoundInModelError, OutputError, UsageError, WrongFileError
-from tfsmith.ir.model import Checkpoint, Model
+from tfsmith.api.files import load, load_with
+from tfsmith.errors import NotFoundInModelError, UsageError, WrongFileError
+from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
-from tfsmith.storage.span import open_file, real_path
+from tfsmith.storage.span import open_file
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare
 from tfsmith.weights.mapping import Mapped, apply_map, check_shapes, parse_config
 from tfsmith.weights.maps import WeightMap, builtin_map, parse_map
 from tfsmith.weights.source import select_weights, weights_of
+
+if TYPE_CHECKING:
+    from tfsmith.formats.kinds import As
 
 __all__ = ["load_weights", "save_weights", "compare_weights", "map_weights", "load_bert"]
 
@@ -60,16 +62,22 @@ def save_weights(
     weights: Mapping[str, Tensor],
     path: str | os.PathLike[str],
     *,
+    format: As | None = None,
     metadata: Mapping[str, str] | None = None,
     max_shard_bytes: int | None = None,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    force: bool = False,
 ) -> tuple[Path, ...]:
     """Writes weights, whole or not at all. Streams: memory does not grow with them.
 
     Args:
         weights: Tensors by name; `load_weights` gives them.
-        path: `NAME.safetensors`, `NAME.npz`, or else the prefix of a checkpoint that TensorFlow restores by names.
+        path: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint that TensorFlow restores by names.
+        format: "safetensors", "npz" or "checkpoint", whatever the name says.
         metadata: What to store beside them, as text by key, on top of what their own file said. Not in checkpoints.
         max_shard_bytes: For safetensors: begin another file where one would hold more; an index names them all.
+        inputs: What else was read, such as a map; none of it is replaced.
+        force: Whether to replace what is there.
 
     Returns:
         The files that were written.
@@ -78,44 +86,19 @@ def save_weights(
         UnsupportedError: A tensor has no place in the format.
         OutputError: It cannot be written there; what was there before is untouched.
     """
-    target = Path(path)
-    if not weights:
-        raise OutputError("there are no weights to write", path=target, remedy="check --match and --except")
+    from tfsmith.formats.kinds import WEIGHT_KINDS, destination_of  # looking should not load what writes
+    from tfsmith.formats.write import write_weights
+
     told = {**(weights.metadata if isinstance(weights, Weights) else {}), **(metadata or {})}
-    _refuse_own_weights(weights, target)
-    if max_shard_bytes is not None and target.suffix != ".safetensors":
-        raise UsageError("only safetensors are split by size", path=target, remedy="write NAME.safetensors")
-    if target.suffix == ".safetensors":
-        from tfsmith.formats.tensors.safetensors import write_safetensors  # looking should not load what writes
-
-        return write_safetensors(target, weights, told, max_shard_bytes=max_shard_bytes)
-    if target.suffix == ".npz":
-        from tfsmith.formats.tensors.npz import write_npz
-
-        write_npz(target, weights, told)
-        return (target,)
-    from tfsmith.formats.saver import save_model
-    from tfsmith.ir.tensor_views import verify_tensor
-
-    for tensor in weights.values():
-        verify_tensor(tensor)
-    save_model(Model("checkpoint", (), dict(weights)), target, format="checkpoint")
-    return tuple(target.with_name(target.name + ending) for ending in (".data-00000-of-00001", ".index"))
-
-
-def _refuse_own_weights(weights: Mapping[str, Tensor], target: Path) -> None:
-    """An input is never overwritten, neither by a file nor by one of several."""
-    if not isinstance(weights, Weights) or not weights.files:
-        return
-    _refuse_own_files(Model("checkpoint", path=weights.path, checkpoint=Checkpoint(target, 2, weights.files)), target)
-    shard = re.compile(re.escape(target.stem) + r"(-\d{5}-of-\d{5}\.safetensors|\.safetensors\.index\.json)")
-    for path in weights.files:
-        if (
-            target.suffix == ".safetensors"
-            and shard.fullmatch(path.name)
-            and real_path(path).parent.samefile(real_path(target).parent)
-        ):
-            raise OutputError("the output is also the input", path=target, remedy="choose another name")
+    destination = destination_of(path, format, "checkpoint", may=WEIGHT_KINDS)
+    if metadata and destination.kind == "checkpoint":
+        remedy = "leave it out, or write .npz or .safetensors"
+        raise UsageError("a checkpoint holds no metadata", path=path, remedy=remedy)
+    own = weights.files if isinstance(weights, Weights) else ()
+    with destination.output((*own, *inputs), force=force) as output:
+        place = destination.at(output.aside)
+        files = write_weights(weights, place, metadata=told, max_shard_bytes=max_shard_bytes)
+        return tuple(map(output.final, files))
 
 
 def compare_weights(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn
 
-from tfsmith.errors import OutputError, TfsmithError, UsageError
+from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.shape import Shape
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "human_count",
     "plural",
     "input_shape",
-    "refuse_existing",
     "DONE",
     "NO",
     "BAD",
@@ -206,13 +205,3 @@ def input_shape(text: str) -> tuple[str, Shape]:
 def _is_size(word: str) -> bool:
     """Whether this is a dimension: a number that 64 bits can hold."""
     return word.isascii() and word.isdecimal() and len(word) < 19
-
-
-def refuse_existing(path: str | os.PathLike[str], *, force: bool) -> None:
-    """Sees that no file is replaced unless the user says so.
-
-    Raises:
-        OutputError: There is a file of this name.
-    """
-    if not force and os.path.isfile(path):  # noqa: PTH113  (a pathlib.Path costs more to import)
-        raise OutputError("the output exists already", path=path, remedy="choose another, or pass --force")

@@ -43,7 +43,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="OUT",
-        help="write it there: a graph (.pb, .pbtxt), or a whole SavedModel folder; by default in place",
+        help="write it there, as its ending says: .pb, .pbtxt, .meta, a SavedModel folder; by default in place",
+    )
+    parser.add_argument(
+        "--as",
+        dest="format",
+        choices=("pb", "pbtxt", "meta", "saved_model", "keep"),
+        help="what to write, whatever OUT's ending says (keep: what it was)",
     )
     parser.add_argument("--link", action="store_true", help="with -o: hard-link the weight files")
     parser.add_argument("--force", action="store_true", help="with -o: replace what is there")
@@ -59,7 +65,16 @@ def work(arguments: argparse.Namespace) -> int:
         return _nothing(arguments, done)
     written: Path | None = None
     if arguments.output is not None:
-        warn(api.save_replaced(model, done.model, arguments.output, link=arguments.link, force=arguments.force))
+        warn(
+            api.save_replaced(
+                model,
+                done.model,
+                arguments.output,
+                format=arguments.format,
+                link=arguments.link,
+                force=arguments.force,
+            )
+        )
         written = Path(arguments.output)
     elif done.changed:
         written = api.save_in_place(done.model)

@@ -7,10 +7,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tfsmith import api, records
+from tfsmith import api
 from tfsmith.cli.common import DONE, emit, human_bytes, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
-from tfsmith.cli.verified import add_verify_arguments, check_signatures, write_verified
+from tfsmith.cli.verified import Proof, add_verify_arguments, check_signatures
 from tfsmith.errors import UnreadableFileError, UsageError
 from tfsmith.passes.interface import INIT_SIGNATURE
 
@@ -29,13 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output-path",
         metavar="OUT",
         required=True,
-        help="a .pb, .pbtxt or .meta, a checkpoint's prefix, or a SavedModel's folder",
+        help="its ending decides: .pb, .pbtxt, .meta, .ckpt, .npz, .safetensors; without one a SavedModel folder",
     )
     parser.add_argument(
         "--as",
         dest="format",
-        choices=("pb", "pbtxt", "meta", "saved_model", "checkpoint"),
-        help="what OUT is, if its name does not say it",
+        choices=("pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"),
+        help="what to write, whatever OUT's ending says (keep: what it was)",
     )
     parser.add_argument("--checkpoint", metavar="PREFIX", help="the checkpoint of a graph that has none beside it")
     parser.add_argument("--step", type=int, metavar="N", help="which checkpoint of a folder (the latest by default)")
@@ -83,42 +83,32 @@ def work(arguments: argparse.Namespace) -> int:
         signatures=edits,
         tags=_tags(arguments.set_tags) or (),
     )
-    written: list[api.Converted] = []
-
-    def write(path: Path) -> None:
-        converted = api.convert(
-            arguments.model,
-            path,
-            format=arguments.format,
-            options=options,
-            tags=_tags(arguments.tag_set),
-            checkpoint=arguments.checkpoint,
-            step=arguments.step,
-            shards=arguments.shards,
-            link=arguments.link,
-            force=arguments.force,
-        )
-        written.append(converted)
-
-    if not arguments.verify:
-        write(Path(arguments.output_path))
-        _tell(arguments, written[-1], has_signatures=bool(edits))
-        return DONE
     model = api.load(
         arguments.model, tags=_tags(arguments.tag_set), checkpoint=arguments.checkpoint, step=arguments.step
     )
 
-    def prove(path: Path) -> api.Verified:
-        if not (model.has_graph and written[-1].model.has_graph):
+    def check(path: Path) -> api.Verified:
+        result = api.load(path)
+        if not (model.has_graph and result.has_graph):
             what = "only a model with a graph can be run"
             raise UsageError(what, path=path.name, remedy="compare checkpoints with `tfsmith weights A --compare B`")
-        return check_signatures(arguments, model, api.load(written[-1].path or path), dtype=arguments.dtype)
+        return check_signatures(arguments, model, result, dtype=arguments.dtype)
 
-    code = write_verified(arguments, model, arguments.output_path, write, prove, force=arguments.force)
+    proof = Proof(check)
+    converted = api.convert(
+        model if arguments.tag_set is None else model.alone(),
+        arguments.output_path,
+        format=arguments.format,
+        options=options,
+        shards=arguments.shards,
+        link=arguments.link,
+        force=arguments.force,
+        inputs=[text for text in arguments.rename if "=" not in text],
+        prove=proof if arguments.verify else None,
+    )
+    code = proof.tell(arguments.output_path)
     if code == DONE:
-        output = Path(arguments.output_path)
-        place = output.parent / (written[-1].path or output).name
-        _tell(arguments, records.replace(written[-1], path=place), has_signatures=bool(edits))
+        _tell(arguments, converted, has_signatures=bool(edits))
     return code
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tfsmith import api
 from tfsmith.cli.common import DONE, emit, input_shape, printable, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
-from tfsmith.cli.verified import add_verify_arguments, check_signatures, write_verified
+from tfsmith.cli.verified import Proof, add_verify_arguments, check_signatures
 
 __all__ = ["add_arguments", "work"]
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--all-variables", action="store_true", help="keep variables that the outputs do not need")
     parser.add_argument("--prune", action="store_true", help="drop nodes that the outputs do not need")
-    parser.add_argument("--shards", type=int, default=1, metavar="N", help="split the variables into N data files")
+    parser.add_argument("--shards", type=int, metavar="N", help="split the variables into N data files")
     add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace an existing folder")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
@@ -48,17 +48,22 @@ def work(arguments: argparse.Namespace) -> int:
         all_variables=arguments.all_variables,
         prune=arguments.prune,
     )
-    written: list[api.Exported] = []
 
-    def write(path: Path) -> None:
-        written.append(api.export(model, path, options=options, shards=arguments.shards, force=arguments.force))
-
-    def prove(path: Path) -> api.Verified:
+    def check(path: Path) -> api.Verified:
         return check_signatures(arguments, model, api.load(path))
 
-    code = write_verified(arguments, model, arguments.output_dir, write, prove, force=arguments.force)
+    proof = Proof(check)
+    written = api.export(
+        model,
+        arguments.output_dir,
+        options=options,
+        shards=arguments.shards,
+        force=arguments.force,
+        prove=proof if arguments.verify else None,
+    )
+    code = proof.tell(arguments.output_dir)
     if code == DONE:
-        _tell(arguments, written[-1])
+        _tell(arguments, written)
     return code
 
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, complain, emit, plural, refuse_existing, warn
+from tfsmith.cli.common import DONE, complain, emit, plural, warn
 from tfsmith.cli.models import add_model_arguments, open_model
 
 __all__ = ["add_arguments", "work"]
@@ -62,8 +62,7 @@ def work(arguments: argparse.Namespace) -> int:
         function=arguments.function,
         constants=arguments.constants,
     )
-    refuse_existing(arguments.output, force=arguments.force)
-    api.save_pattern(pattern, arguments.output, model=model)
+    api.save_pattern(pattern, arguments.output, model=model, force=arguments.force)
     if arguments.log == "DEBUG":
         for node in pattern.nodes:
             complain(f"debug: node {node.name} ({node.op})")

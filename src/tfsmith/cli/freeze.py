@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tfsmith import api
 from tfsmith.cli.common import DONE, emit, input_shape, printable, warn
-from tfsmith.cli.verified import add_verify_arguments, check_outputs, write_verified
+from tfsmith.cli.verified import Proof, add_verify_arguments, check_outputs
 from tfsmith.passes.variables import EMA_SUFFIX
 
 __all__ = ["add_arguments", "work"]
@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fold-shapes", action="store_true", help="make constants of what follows from fixed shapes of inputs"
     )
     parser.add_argument(
-        "--as", dest="format", choices=("pb", "pbtxt", "saved_model"), help="what to write (pb by default)"
+        "--as", dest="format", choices=("pb", "pbtxt", "saved_model"), help="what to write, whatever OUT's ending says"
     )
     add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace what is there")
@@ -59,23 +59,27 @@ def work(arguments: argparse.Namespace) -> int:
         ema=arguments.ema,
         batch_size=arguments.batch_size,
         input_shapes=dict(input_shape(text) for text in arguments.input_shape),
-        keep_init=arguments.format == "saved_model",
+        keep_init=api.frozen_kind(arguments.output, arguments.format) == "saved_model",
         fold_shapes=arguments.fold_shapes,
     )
     frozen = api.freeze_report(model, options)
-    api.refuse_taken(frozen.model, arguments.output, force=arguments.force)
-    written = [frozen]
 
-    def write(path: Path) -> None:
-        written.append(api.save_frozen(model, frozen, path, format=arguments.format, force=arguments.force))
-
-    def prove(path: Path) -> api.Verified:
+    def check(path: Path) -> api.Verified:
         names = (arguments.signature, None)
         return check_outputs(arguments, model, api.load(path), frozen.outputs, names)
 
-    code = write_verified(arguments, model, arguments.output, write, prove, force=arguments.force)
+    proof = Proof(check)
+    written = api.save_frozen(
+        model,
+        frozen,
+        arguments.output,
+        format=arguments.format,
+        force=arguments.force,
+        prove=proof if arguments.verify else None,
+    )
+    code = proof.tell(arguments.output)
     if code == DONE:
-        _tell(arguments, written[-1])
+        _tell(arguments, written)
     return code
 
 

@@ -50,6 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeat", type=int, default=20, metavar="N", help="runs of each to time (0: do not time)")
     parser.add_argument("--no-verify", action="store_true", help="do not run the original against the result")
     parser.add_argument("--op-library", metavar="SO", help="the op's library, if not the one that is installed")
+    parser.add_argument(
+        "--as",
+        dest="format",
+        choices=("pb", "pbtxt", "meta", "saved_model", "keep"),
+        help="what to write, whatever OUT's ending says (keep: what it was)",
+    )
     parser.add_argument("--link", action="store_true", help="hard-link the weight files of a folder")
     parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
@@ -74,6 +80,7 @@ def work(arguments: argparse.Namespace) -> int:
         repeat=arguments.repeat,
         seed=arguments.seed,
         op_library=arguments.op_library,
+        format=arguments.format,
         link=arguments.link,
         force=arguments.force,
     )

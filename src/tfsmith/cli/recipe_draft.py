@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit, plural, printable, refuse_existing
+from tfsmith.cli.common import DONE, emit, plural, printable
 from tfsmith.cli.models import add_model_arguments, open_model
 from tfsmith.errors import UsageError
 
@@ -44,8 +44,7 @@ def work(arguments: argparse.Namespace) -> int:
     if target is None:
         emit(api.draft_text(drafted))
         return DONE
-    refuse_existing(target, force=arguments.force)
-    api.save_draft(drafted, target, model=model)
+    api.save_draft(drafted, target, model=model, force=arguments.force)
     weights = plural(sum(one.kind == "weight" for one in drafted.inputs), "weight")
     blocks = f"{drafted.units} blocks of {plural(drafted.nodes, 'node')} and {weights}"
     emit(printable(f"Wrote {target} ({blocks} become one {arguments.op})") + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, NO, emit, printable, refuse_existing
+from tfsmith.cli.common import DONE, NO, emit, printable
 from tfsmith.cli.models import add_match_arguments, load_recipe
 
 __all__ = ["add_arguments", "work"]
@@ -27,8 +27,14 @@ def work(arguments: argparse.Namespace) -> int:
     recipe = load_recipe(arguments)
     tags = None if arguments.tag_set is None else [tag for tag in arguments.tag_set.split(",") if tag]
     model = None if arguments.model is None else api.load(arguments.model, tags=tags)
-    refuse_existing(arguments.output, force=arguments.force)
-    matches = api.draw_recipe(recipe, arguments.output, model=model, variant=arguments.variant)
+    matches = api.draw_recipe(
+        recipe,
+        arguments.output,
+        model=model,
+        variant=arguments.variant,
+        inputs=[arguments.recipe],
+        force=arguments.force,
+    )
     emit(printable(f"Drew recipe {recipe.name} into {arguments.output}") + "\n")
     if model is None:
         return DONE

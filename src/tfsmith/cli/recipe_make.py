@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, emit, plural, refuse_existing
+from tfsmith.cli.common import DONE, emit, plural
 from tfsmith.cli.models import add_match_arguments
 
 __all__ = ["add_arguments", "work"]
@@ -31,8 +31,8 @@ def work(arguments: argparse.Namespace) -> int:
         also=arguments.match_attr,
         values=not arguments.no_values,
     )
-    refuse_existing(arguments.recipe, force=arguments.force)
-    api.save_recipe(recipe, arguments.recipe)
+    inputs = [arguments.pattern, arguments.node]
+    api.save_recipe(recipe, arguments.recipe, inputs=inputs, force=arguments.force)
     query, target = recipe.variants[0].query, recipe.variants[0].targets[0]
     found = plural(len(query.nodes), "node")
     taken = f"takes {len(target.inputs)} of {plural(len(query.inputs), 'input')}"

@@ -10,7 +10,7 @@ from tfsmith import api
 from tfsmith.cli.common import DONE, NO, emit, printable, warn
 from tfsmith.cli.matches import match_facts, match_text, miss_text
 from tfsmith.cli.models import add_match_arguments, add_model_arguments, load_recipe, open_model
-from tfsmith.cli.verified import add_verify_arguments, check_outputs, write_verified
+from tfsmith.cli.verified import Proof, add_verify_arguments, check_outputs
 
 __all__ = ["add_arguments", "work"]
 
@@ -26,7 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         required=True,
         metavar="OUT",
-        help="a graph (.pb, .pbtxt), or for a SavedModel also a folder, with its weights",
+        help="its ending decides: .pb, .pbtxt, .meta with its checkpoint; without one a SavedModel folder",
     )
     parser.add_argument("--checkpoint", metavar="PREFIX", help="the checkpoint of a graph that has none beside it")
     parser.add_argument(
@@ -35,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--outputs", metavar="A,B", help="what counts as an output, besides what signatures name")
     add_match_arguments(parser)
     parser.add_argument("--explain", action="store_true", help="if nothing matches: what came nearest, and why not")
+    parser.add_argument(
+        "--as",
+        dest="format",
+        choices=("pb", "pbtxt", "meta", "saved_model", "keep"),
+        help="what to write, whatever OUT's ending says (keep: what it was)",
+    )
     parser.add_argument("--link", action="store_true", help="hard-link the weight files of a folder")
     add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace what is there")
@@ -56,18 +62,25 @@ def work(arguments: argparse.Namespace) -> int:
         emit(printable(f"No match: {replaced.reason}; nothing was written") + "\n")
         emit(miss_text(replaced.nearest_miss) if arguments.explain and not replaced.skipped else "")
         return NO
-    notes: list[object] = []
 
-    def write(path: Path) -> None:
-        notes.extend(api.save_replaced(model, replaced.model, path, link=arguments.link, force=arguments.force))
-
-    def prove(path: Path) -> api.Verified:
-        # a SavedModel's graph alone has no weights beside it yet, so it is run as it is in memory
-        is_alone = model.kind == "saved_model" and path.is_file()
+    def check(path: Path) -> api.Verified:
+        # a graph alone has no weights beside it, so it is run as it is in memory
+        is_alone = model.kind != "graphdef" and path.is_file() and path.suffix in (".pb", ".pbtxt")
         result = replaced.model if is_alone else api.load(path)
         return check_outputs(arguments, model, result, {one: one for one in outputs})
 
-    code = write_verified(arguments, model, arguments.output, write, prove, force=arguments.force)
+    proof = Proof(check)
+    notes = api.save_replaced(
+        model,
+        replaced.model,
+        arguments.output,
+        format=arguments.format,
+        inputs=[arguments.recipe],
+        prove=proof if arguments.verify else None,
+        link=arguments.link,
+        force=arguments.force,
+    )
+    code = proof.tell(arguments.output)
     if code != DONE:
         return code
     warn((*replaced.notes, *notes))

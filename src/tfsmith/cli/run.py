@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, complain, emit, refuse_existing, warn
+from tfsmith.cli.common import DONE, complain, emit, warn
 from tfsmith.cli.render import Section, print_sections
 from tfsmith.cli.run_values import InputReader
-from tfsmith.errors import OutputError, UsageError
+from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
+from tfsmith.storage.place import Output
 from tfsmith.storage.sink import explained
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def work(arguments: argparse.Namespace) -> int:
     inputs, _ = _inputs(model, arguments, fetches, names)
     reader = InputReader(inputs, seed=arguments.seed, batch=arguments.batch)
     feeds = reader.read(arguments.input)
-    _refuse_inputs(arguments.output, [Path(arguments.model), *reader.files])
+    sources = [*api.inputs_of(model), *reader.files]
     if arguments.output is not None:
-        refuse_existing(arguments.output, force=arguments.force)
+        Output(arguments.output, inputs=sources, force=arguments.force).check()  # before the long work
     inputs, inner = _inputs(model, arguments, fetches, feeds)
     api.check_names(inputs, feeds)
     with (
@@ -98,7 +99,7 @@ def work(arguments: argparse.Namespace) -> int:
         answers, times = _answer(arguments, runner, feeds, Path(folder))
         warn(api.not_a_number(answers))
         if arguments.output is not None:
-            api.save_answers(answers, arguments.output)
+            api.save_answers(answers, arguments.output, inputs=sources, force=arguments.force)
         _tell(arguments, runner, answers, times)
         del answers  # they may be files of the folder
     return DONE
@@ -131,13 +132,6 @@ def _check(arguments: argparse.Namespace) -> None:
         raise UsageError("--repeat times one run, --chunk makes many", remedy="leave one of them out")
     if arguments.output is not None and Path(arguments.output).suffix != ".npz":
         raise UsageError("answers are stored as .npz", path=arguments.output, remedy="call it NAME.npz")
-
-
-def _refuse_inputs(output: str | None, sources: list[Path]) -> None:
-    if output is None or not Path(output).exists():
-        return
-    if any(path.exists() and path.samefile(output) for path in sources):
-        raise OutputError("the output is also an input", path=output, remedy="choose another name")
 
 
 def _answer(

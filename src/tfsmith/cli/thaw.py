@@ -9,24 +9,24 @@ from pathlib import Path
 from tfsmith import api
 from tfsmith.cli.common import DONE, emit, human_count, printable, warn
 from tfsmith.cli.signatures import add_signature_arguments, asked_signatures, signature_lines
-from tfsmith.cli.verified import add_verify_arguments, check_outputs, check_signatures, write_verified
-from tfsmith.errors import OutputError
+from tfsmith.cli.verified import Proof, add_verify_arguments, check_outputs, check_signatures
 
 __all__ = ["add_arguments", "work"]
+
+_MAY: tuple[api.FileKind, ...] = ("saved_model", "meta")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of the verb."""
     parser.add_argument("model", metavar="FROZEN", help="frozen graph (.pb, .pbtxt), or SavedModel without variables")
     parser.add_argument(
-        "-o", "--output-dir", metavar="DIR", required=True, help="the SavedModel folder, or the .meta's prefix"
+        "-o", "--output-dir", metavar="DIR", required=True, help="a SavedModel folder, or a .meta with its checkpoint"
     )
     parser.add_argument(
         "--as",
         dest="format",
-        choices=("saved_model", "meta"),
-        default="saved_model",
-        help="a SavedModel (by default), or a .meta with its checkpoint",
+        choices=_MAY,
+        help="what to write, whatever OUT's ending says",
     )
     parser.add_argument(
         "--min-elements",
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_signature_arguments(parser)
     parser.add_argument("--tag-set", metavar="T", help="which meta graph of a SavedModel, as tags joined by commas")
-    parser.add_argument("--shards", type=int, default=1, metavar="N", help="split the variables into N data files")
+    parser.add_argument("--shards", type=int, metavar="N", help="split the variables into N data files")
     add_verify_arguments(parser)
     parser.add_argument("--force", action="store_true", help="replace what is there")
     parser.add_argument("--json", action="store_true", help="say what was done as JSON")
@@ -58,40 +58,29 @@ def work(arguments: argparse.Namespace) -> int:
         excluded=tuple(arguments.excluded),
         signatures=asked_signatures(arguments),
         method_name=arguments.method_name,
-        kind="metagraph" if arguments.format == "meta" else "saved_model",
+        kind="metagraph" if api.kind_of(arguments.output_dir, arguments.format, may=_MAY) == "meta" else "saved_model",
     )
     thawed = api.thaw_report(model, options)
-    path = Path(arguments.output_dir)
-    if arguments.format == "meta":
-        path = _meta_file(path, force=arguments.force)
 
-    def write(place: Path) -> None:
-        api.save(thawed.model, place, shards=arguments.shards, force=arguments.force)
-
-    def prove(place: Path) -> api.Verified:
+    def check(place: Path) -> api.Verified:
         result = api.load(place)
-        check = check_signatures if result.signatures else check_outputs
-        return check(arguments, model, result)
+        return (check_signatures if result.signatures else check_outputs)(arguments, model, result)
 
-    overwrite = arguments.format == "meta" and arguments.force
-    code = write_verified(arguments, model, path, write, prove, force=arguments.force, overwrite=overwrite)
+    proof = Proof(check)
+    placed = api.place_model(
+        thawed.model,
+        arguments.output_dir,
+        before=model,
+        format=arguments.format,
+        may=_MAY,
+        shards=arguments.shards,
+        force=arguments.force,
+        prove=proof if arguments.verify else None,
+    )
+    code = proof.tell(placed.path)
     if code == DONE:
-        _tell(arguments, thawed, path)
+        _tell(arguments, thawed, placed.path)
     return code
-
-
-def _meta_file(path: Path, *, force: bool) -> Path:
-    """The `.meta` with this prefix.
-
-    Raises:
-        OutputError: There is such a checkpoint already.
-    """
-    prefix = path.with_suffix("") if path.suffix == ".meta" else path / "model.ckpt" if path.is_dir() else path
-    meta = prefix.with_name(f"{prefix.name}.meta")
-    there = [found for found in (meta, prefix.with_name(f"{prefix.name}.index")) if found.exists()]
-    if there and not force:
-        raise OutputError("this file exists", path=there[0], remedy="choose another name, or --force")
-    return meta
 
 
 def _tell(arguments: argparse.Namespace, thawed: api.Thawed, path: Path) -> None:

@@ -11,10 +11,7 @@ from tfsmith.cli.common import DONE, NO, complain
 from tfsmith.ir.model import Model
 from tfsmith.passes.interface import INIT_SIGNATURE
 
-__all__ = ["Proof", "add_verify_arguments", "check_outputs", "write_verified"]
-
-Proof = Callable[[Path], "api.Verified"]
-"""Looks at what was written, and compares it with the original."""
+__all__ = ["Proof", "add_verify_arguments", "check_outputs", "check_signatures"]
 
 
 def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,43 +25,33 @@ def add_verify_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def write_verified(
-    arguments: argparse.Namespace,
-    model: Model,
-    path: str | Path,
-    write: Callable[[Path], None],
-    proof: Proof,
-    *,
-    force: bool,
-    overwrite: bool = False,
-) -> int:
-    """Writes, with `--verify` only what answers as the original does; the exit code.
+class Proof:
+    """What `--verify` asks for: compares what was written with the original, and remembers what it found.
 
     Args:
-        arguments: Those of the verb.
-        model: The original.
-        path: The output.
-        write: Writes it.
-        proof: Compares it with the original.
-        force: Whether what is there may be replaced.
-        overwrite: Whether files that are there may be.
+        check: Compares what lies at a path with the original.
     """
-    if not arguments.verify:
-        write(Path(path))
-        return DONE
 
-    from tfsmith.cli.verify import tell  # loads what runs models, which others do not need
+    def __init__(self, check: Callable[[Path], api.Verified]) -> None:
+        self._check = check
+        self._found: api.Verified | None = None
 
-    def prove(there: Path) -> tuple[bool, api.Verified]:
-        found = proof(there)
-        return found.is_same, found
+    def __call__(self, path: Path) -> bool:
+        """Whether what lies there answers as the original does."""
+        self._found = self._check(path)
+        return self._found.is_same
 
-    found = api.place_if(model, path, write, prove, force=force, overwrite=overwrite)
-    tell(found, to_stderr=True)
-    if found.is_same:
-        return DONE
-    complain(f"error: the result does not answer as the original does; {path} was not written")
-    return NO
+    def tell(self, path: str | Path) -> int:
+        """Says what was found, if anything was; returns the exit code."""
+        if self._found is None:
+            return DONE
+        from tfsmith.cli.verify import tell  # loads what runs models, which others do not need
+
+        tell(self._found, to_stderr=True)
+        if self._found.is_same:
+            return DONE
+        complain(f"error: the result does not answer as the original does; {path} was not written")
+        return NO
 
 
 def check_signatures(arguments: argparse.Namespace, a: Model, b: Model, *, dtype: str | None = None) -> api.Verified:

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from tfsmith import api
-from tfsmith.cli.common import DONE, NO, emit, human_bytes, human_count, printable, refuse_existing
+from tfsmith.cli.common import DONE, NO, emit, human_bytes, human_count, printable
 from tfsmith.cli.render import print_sections
 from tfsmith.cli.weights_text import comparison_sections, table_sections
 from tfsmith.errors import UsageError
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--strict", action="store_true", help="a weight that the map leaves over is an error")
     parser.add_argument("--finite", action="store_true", help="NaNs and infinities are an error; reads all values")
     parser.add_argument(
-        "-o", "--output", metavar="FILE", help="write NAME.safetensors, NAME.npz, or else a checkpoint's prefix"
+        "-o", "--output", metavar="FILE", help="write NAME.safetensors, NAME.npz, or NAME.ckpt: a checkpoint"
     )
     parser.add_argument("--max-shard-size", metavar="SIZE", help="several safetensors files of at most 5GB or so each")
     parser.add_argument(
@@ -126,9 +126,14 @@ def _mapped(arguments: argparse.Namespace, weights: api.Weights) -> api.Weights:
 def _write(arguments: argparse.Namespace, weights: api.Weights) -> int:
     size = None if arguments.max_shard_size is None else _bytes(arguments.max_shard_size)
     metadata = dict(_pair(text) for text in arguments.metadata)
-    for ending in ("", ".index", ".index.json"):  # a file, a checkpoint, several files of safetensors
-        refuse_existing(f"{arguments.output}{ending}", force=arguments.force)
-    files = api.save_weights(weights, arguments.output, metadata=metadata, max_shard_bytes=size)
+    files = api.save_weights(
+        weights,
+        arguments.output,
+        metadata=metadata,
+        max_shard_bytes=size,
+        inputs=[name for name in (arguments.map, arguments.config) if name is not None],
+        force=arguments.force,
+    )
     total = sum(tensor.nbytes for tensor in weights.values())
     if arguments.json:
         facts = {"output": [str(path) for path in files], "weights": list(weights), "bytes": total}

@@ -70,7 +70,10 @@ def _work(flags: argparse.Namespace) -> int:
         return NO
     emit(f"Following Bert nodes will be updated: {names}\n")
     if flags.output is not None:
-        warn(api.save_replaced(model, done.model, flags.output, force=True))
+        if model.kind == "saved_model" and flags.output.endswith((".pb", ".pbtxt")):
+            api.save_main_file(done.model, flags.output, force=True)
+        else:
+            warn(api.save_replaced(model, done.model, flags.output, format="keep", force=True))
     elif done.changed:
         api.save_in_place(done.model)
     return DONE

@@ -34,7 +34,7 @@ def _work(flags: argparse.Namespace) -> int:
     if flags.log in ("DEBUG", "INFO", "WARN"):
         warn(f"barrier {name} is not in the graph, so nothing stops there" for name in unknown)
     pattern = api.extract(model, flags.seed_nodes, barriers, flags.barrier_ops, function=function)
-    api.save_pattern(pattern, flags.output, model=model)
+    api.save_pattern(pattern, flags.output, model=model, force=True)
     if flags.log == "DEBUG":
         for node in pattern.nodes:
             complain(f"DEBUG: node {node.name} ({node.op})")

@@ -86,7 +86,7 @@ def _work(flags: argparse.Namespace) -> int:
         inline=False,
     )
     frozen = api.freeze_report(_load(flags), options)
-    api.save(frozen.model, flags.output_graph, format="pb")
+    api.save(frozen.model, flags.output_graph, format="pb", force=True)
     warn(frozen.notes)
     emit(f"Converted {len(frozen.converted)} variables to const ops.\n")
     return DONE

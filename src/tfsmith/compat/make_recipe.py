@@ -21,7 +21,8 @@ def _parser() -> LineParser:
 
 
 def _work(flags: argparse.Namespace) -> int:
-    api.save_recipe(api.make_recipe(flags.pattern, flags.node_def), flags.output)
+    inputs = [flags.pattern, flags.node_def]
+    api.save_recipe(api.make_recipe(*inputs), flags.output, inputs=inputs, force=True)
     return DONE
 
 

@@ -32,9 +32,12 @@ def _work(flags: argparse.Namespace) -> int:
         if flags.log in ("DEBUG", "INFO") and replaced.nearest_miss is not None:
             complain(f"INFO: nearest miss: {replaced.nearest_miss.reason}")
         return NO
-    notes = (*replaced.notes, *api.save_replaced(model, replaced.model, flags.output, force=True))
+    if model.kind == "saved_model":
+        api.save_main_file(replaced.model, flags.output, force=True)
+    else:
+        api.save_replaced(model, replaced.model, flags.output, format="pb", inputs=[flags.recipe], force=True)
     if flags.log not in ("ERROR", "FATAL"):
-        warn(notes)
+        warn(replaced.notes)
     if flags.log in ("DEBUG", "INFO"):
         for match in replaced.matches:
             complain(f"INFO: Pattern located and replaced in {match.body or 'graph_def'}.")

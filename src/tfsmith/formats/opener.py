@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -11,7 +12,8 @@ from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, Wr
 from tfsmith.formats.checkpoint.find import index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
 from tfsmith.formats.graph.graphdef import read_graph
 from tfsmith.formats.graph.metagraph import read_meta_graph
-from tfsmith.formats.savedmodel.folder import MAIN_FILES, find_main_file, open_saved_model, read_saved_model
+from tfsmith.formats.kinds import MAIN_FILES, STATE_FILE
+from tfsmith.formats.savedmodel.folder import find_main_file, open_saved_model, read_saved_model
 from tfsmith.formats.sniff import Sniffed, refuse_foreign, sniff
 from tfsmith.ir.body import Part
 from tfsmith.ir.metagraph import MetaGraph
@@ -44,7 +46,7 @@ def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None =
         CorruptFileError: It is damaged.
     """
     try:
-        return _with_origins(_open(path, step)) if checkpoint is None else _open_both(path, checkpoint, step)
+        return _with_origins(_open(path, step), path) if checkpoint is None else _open_both(path, checkpoint, step)
     except OSError as error:
         what = f"cannot be opened ({error.strerror or error})"
         place = path if error.filename is None else os.fsdecode(error.filename)
@@ -71,12 +73,15 @@ def attach_checkpoint(model: Model, checkpoint: Path, step: int | None = None) -
     """
     prefix = latest_prefix(checkpoint, step) if checkpoint.is_dir() else _prefix(checkpoint)
     found, variables = open_checkpoint(prefix)
-    return _with_origins(replace(model, checkpoint=found, variables=variables))
+    return _with_origins(replace(model, checkpoint=found, variables=variables), checkpoint)
 
 
-def _with_origins(model: Model) -> Model:
-    """The model with a memory of the files that its variables lie in, which outlives what passes make of it."""
-    return model if model.checkpoint is None else replace(model, origins=(*model.origins, *model.checkpoint.files))
+def _with_origins(model: Model, path: Path) -> Model:
+    """The model with a memory of the files that were read, which outlives what passes make of it."""
+    stored = () if model.checkpoint is None else model.checkpoint.files
+    state = path / STATE_FILE
+    lists = (state,) if path.is_dir() and model.kind != "saved_model" and state.is_file() else ()
+    return replace(model, origins=tuple(dict.fromkeys((*model.origins, *stored, *lists))))
 
 
 def open_bytes(data: bytes, message: str = "") -> Model:
@@ -152,7 +157,7 @@ def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
     if found.kind != "graphdef":
         remedy = "pass a GraphDef, a MetaGraphDef or a SavedModel"
         raise CorruptFileError("these bytes are no TensorFlow message that we know", path=path, remedy=remedy)
-    graph = Part(lambda: read_graph(span), None)
+    graph = Part(partial(read_graph, span), None)
     return Model("graphdef", (MetaGraph(graph),), path=path, raw=span)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
@@ -32,6 +32,7 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 20
+_Tensor = TypeVar("_Tensor")
 
 
 class Tensor(Protocol):
@@ -56,6 +57,10 @@ class Tensor(Protocol):
         """The values, read-only. Reads them; checks their checksum where there is one."""
         ...
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The values, for `numpy.asarray`; a copy where another dtype or a copy is asked for."""
+        ...
+
     def parts(self) -> Iterator[bytes | Span]:
         """The raw little-endian bytes, in order, as spans where they lie in a file. Not for strings."""
         ...
@@ -73,10 +78,23 @@ class TensorBase:
     def __repr__(self: Tensor) -> str:
         return f"<{type(self).__name__} {self.dtype} {self.shape}>"
 
+    def __deepcopy__(self: _Tensor, memo: object) -> _Tensor:
+        return self
+
     @property
     def nbytes(self: Tensor) -> int:
         """The size of the values in bytes; no I/O."""
         return (self.shape.elements or 0) * self.dtype.itemsize
+
+    def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The values, for `numpy.asarray`: read-only; a copy where another dtype or a copy is asked for."""
+        array = self.numpy()
+        wanted = None if dtype is None else dtype.numpy() if isinstance(dtype, DType) else dtype
+        if wanted is None or array.dtype == wanted:
+            return array.copy() if copy else array
+        if copy is False:
+            raise ValueError(f"values of {array.dtype} cannot become {wanted} without a copy")
+        return array.astype(wanted)
 
     def write_to(self: Tensor, sink: Sink) -> None:
         """Streams the raw little-endian bytes; memory does not grow with the tensor."""

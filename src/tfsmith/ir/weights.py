@@ -33,6 +33,10 @@ class Weights(Mapping[str, Tensor]):
     has_checksums: bool = False
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" {str(self.path)!r}"
+        return f"<Weights{place}, {len(self)} tensors>"
+
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
 

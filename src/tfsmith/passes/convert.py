@@ -18,6 +18,7 @@ from tfsmith.ir.names import OBJECT_GRAPH_KEY, nearest, training_names
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.tensor_views import cast_tensor
+from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.cast_weights import cast_constants, cast_variables, is_wide
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
@@ -32,7 +33,7 @@ from tfsmith.passes.interface import (
 )
 from tfsmith.passes.prune import clean_colocation, prune_library
 from tfsmith.passes.saver import SavedVariable, has_saver, new_saver, remove_saver, rename_in_saver, saved_variables
-from tfsmith.passes.variables import EMA_SUFFIX, VARIABLE_OPS
+from tfsmith.passes.variables import EMA_SUFFIX
 from tfsmith.records import field, record, replace
 
 __all__ = [
@@ -481,7 +482,7 @@ class _Variables:
         """The graph with casts behind what is made small: variables, or in a frozen graph constants."""
         dtype = dtype_named(str(self._options.dtype))
         wide = {name for name, tensor in model.variables.items() if is_wide(tensor.dtype) and name not in self.dropped}
-        if not model.variables and any(node.op in VARIABLE_OPS for node in graph):
+        if not model.variables and any(node.op in VARIABLES for node in graph):
             raise self._nothing(model)
         constants = {} if wide and not self._options.only else _constants(graph)
         chosen = self._chosen(model, [*wide, *constants])

@@ -13,6 +13,7 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.families import MERGES, NEXT_ITERATIONS
 from tfsmith.records import field, record
 from tfsmith.storage.span import Span
 
@@ -144,7 +145,6 @@ class StructureDifference:
     renamed_nodes: Mapping[str, str] = field(default_factory=dict)
 
 
-_BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
 _BACK = "~back edge"
 _NOTED = frozenset({"_output_shapes", "_class"})
 """What is noted down at a node but is not what it does: inferred shapes, and nodes to stay with, by their old names."""
@@ -247,7 +247,7 @@ def _inputs_first(nodes: Mapping[str, Node]) -> list[Node]:
     users: dict[str, list[Node]] = {}
     for node in nodes.values():
         sources = {name for text in node.inputs if (name := canonical(text)[0].lstrip("^")) in nodes}
-        sources = {name for name in sources if nodes[name].op not in _BACK_EDGES}
+        sources = {name for name in sources if nodes[name].op not in NEXT_ITERATIONS}
         waiting[node.name] = len(sources)
         for name in sources:
             users.setdefault(name, []).append(node)
@@ -273,7 +273,7 @@ def _key(
         name, rest = canonical(text)
         mark = "^" if name.startswith("^") else ""
         plain = name[1:] if mark else name
-        is_back = plain in own and own[plain].op in _BACK_EDGES
+        is_back = plain in own and own[plain].op in NEXT_ITERATIONS
         inputs.append((mark, _BACK if is_back else rename(plain), rest))
     data = tuple(item for item in inputs if not item[0])
     control = tuple(sorted(item for item in inputs if item[0]))
@@ -300,8 +300,6 @@ def _value(value: Any, function: Callable[[str], str], digests: _Digests) -> Any
 
 
 _INFERRED = "_output_shapes"
-_LOOP_HEADS = frozenset({"Merge", "RefMerge"})
-"""They take the back edge of a loop, which is not known when renamed nodes are found."""
 
 
 def diff_bodies(
@@ -339,7 +337,7 @@ def diff_bodies(
             continue
         if node.name != other.name:
             renamed.append((node, other))
-            if node.op not in _LOOP_HEADS:
+            if node.op not in MERGES:  # the back edge of a loop is not known when renamed nodes are found
                 continue  # it was found by all that could differ
         change = _diff_nodes(node, other, renames, functions, (first.op_def, second.op_def), pairs)
         if change is not None and not inferred_shapes:

@@ -15,9 +15,9 @@ from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.inference import Inference
 from tfsmith.patterns.expressions import evaluate, typed
 from tfsmith.patterns.fold import fold
-from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import field, record, replace
 
 __all__ = [
@@ -63,10 +63,10 @@ def split_output(text: str) -> tuple[str, int]:
 class MatchFacts:
     """Answers for the expressions of a recipe. Names mean the first unit, or what stands before the chain."""
 
-    def __init__(self, match: Match, body: Body, knowledge: Knowledge) -> None:
+    def __init__(self, match: Match, body: Body, inference: Inference) -> None:
         self._match = match
         self._body = body
-        self._knowledge = knowledge
+        self._inference = inference
 
     @property
     def units(self) -> int:
@@ -104,15 +104,15 @@ class MatchFacts:
 
     def shape(self, x: str) -> Shape:
         """The shape of a tensor, as far as it is known."""
-        return self._knowledge.shape(self._body, self.tensor(x))
+        return self._inference.shape(self._body, self.tensor(x))
 
     def dtype(self, x: str) -> DType | None:
         """The type of a tensor."""
-        return self._knowledge.dtype(self._body, self.tensor(x))
+        return self._inference.dtype(self._body, self.tensor(x))
 
     def constant(self, x: str) -> Tensor | None:
         """The value of a tensor that is a constant."""
-        return self._knowledge.constant(self._body, self.tensor(x))
+        return self._inference.constant(self._body, self.tensor(x))
 
     def attr(self, node: str, name: str) -> Attr | None:
         """An attribute of a node (of an input: the node that gives it), or its default where it is left out."""
@@ -192,14 +192,14 @@ class Built:
     kept: frozenset[str] = field(default_factory=frozenset)
 
 
-def build(match: Match, recipe: Recipe, body: Body, knowledge: Knowledge) -> Built:
+def build(match: Match, recipe: Recipe, body: Body, inference: Inference) -> Built:
     """The new nodes for a match.
 
     Raises:
         UsageError: The recipe contradicts itself: an unknown name, an expression that is none.
         UnsupportedError: The recipe asks for something that is not known of this match.
     """
-    return _Builder(match, recipe, body, knowledge).build()
+    return _Builder(match, recipe, body, inference).build()
 
 
 def target_name(template: str, name: str, seed: str, nodes: tuple[str, ...]) -> str:
@@ -219,12 +219,12 @@ def target_name(template: str, name: str, seed: str, nodes: tuple[str, ...]) -> 
 class _Builder:
     """Makes the new nodes of one match."""
 
-    def __init__(self, match: Match, recipe: Recipe, body: Body, knowledge: Knowledge) -> None:
+    def __init__(self, match: Match, recipe: Recipe, body: Body, inference: Inference) -> None:
         self._match = match
         self._recipe = recipe
         self._body = body
-        self._knowledge = knowledge
-        self._facts = MatchFacts(match, body, knowledge)
+        self._inference = inference
+        self._facts = MatchFacts(match, body, inference)
         self._targets = {target.name: target for target in match.variant.targets}
         self._drafts: dict[str, Draft] = {}
         self._nodes = match_nodes(match)
@@ -340,7 +340,7 @@ class _Builder:
     def _made_op(self, target: TargetNode) -> OpDef:
         """What the recipe says of an op that nobody knows: the names of its outputs."""
         types = {
-            new.output: self._knowledge.dtype(self._body, self._found(wanted))
+            new.output: self._inference.dtype(self._body, self._found(wanted))
             for wanted, new in self._match.variant.outputs.items()
             if new.node == target.name
         }
@@ -400,7 +400,7 @@ class _Builder:
 
     def _type_of(self, source: Source) -> DType | None:
         if source.kind != "new":
-            return self._knowledge.dtype(self._body, source.endpoint)
+            return self._inference.dtype(self._body, source.endpoint)
         draft = self._drafts[source.endpoint.node]
         try:
             types = draft.op_def.output_types(draft.attrs)
@@ -410,7 +410,7 @@ class _Builder:
 
     def _constant(self, source: Source) -> Tensor | None:
         if source.kind != "new":
-            return self._knowledge.constant(self._body, source.endpoint)
+            return self._inference.constant(self._body, source.endpoint)
         draft = self._drafts[source.endpoint.node]
         found = draft.attrs.get("value") if draft.op == "Const" else None
         return None if found is None or found.kind != "tensor" else found.value

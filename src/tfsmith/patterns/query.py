@@ -5,9 +5,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from math import isfinite, prod
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tfsmith.errors import UsageError
@@ -17,9 +16,9 @@ from tfsmith.ir.recipe import ConstantQuery, NameRule, NodeQuery, Query, Recipe,
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, StringTensor, Tensor
 from tfsmith.limits import MAX_SMALL_MESSAGE
+from tfsmith.ops.shapes import flat_values
 from tfsmith.patterns.index import BodyIndex
 from tfsmith.records import record
-from tfsmith.storage.span import Span
 
 __all__ = [
     "Plan",
@@ -30,7 +29,6 @@ __all__ = [
     "make_plan",
     "check_connected",
     "validate",
-    "flat_values",
     "attr_of",
     "constant_misfit",
     "is_same_attr",
@@ -423,22 +421,6 @@ def _check_rules(repeat: Repeat, query: Query, where: str) -> None:
         if name in repeat.shared and rule.counts:
             what = f"{rule.text!r} counts, but all units share the input {name!r}"
             raise UsageError(what, where=where, remedy="write its name without {i}, or do not share it")
-
-
-_FORMATS: Mapping[str, str] = MappingProxyType(
-    {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H"}
-    | {"uint32": "I", "uint64": "Q", "bool": "?"}
-)
-
-
-def flat_values(tensor: Tensor) -> list[Any]:
-    """The values of a tensor, flat, as Python's own; reads it. What `tensor.numpy().reshape(-1).tolist()` gives."""
-    code, count = _FORMATS.get(tensor.dtype.name), tensor.shape.elements
-    if code is not None and count is not None and not isinstance(tensor, StringTensor):
-        data = b"".join(part.tobytes() if isinstance(part, Span) else bytes(part) for part in tensor.parts())
-        if len(data) == count * tensor.dtype.itemsize:
-            return list(struct.unpack(f"<{count}{code}", data))
-    return list(tensor.numpy().reshape(-1).tolist())  # other types; and it says what is wrong with a broken one
 
 
 _SHOWN = 60

@@ -1,4 +1,4 @@
-"""Where bytes go: outputs that appear whole or not at all."""
+"""Where bytes go: sinks, and the file that takes bytes and spans."""
 
 from __future__ import annotations
 
@@ -11,18 +11,9 @@ from types import TracebackType
 from typing import Protocol
 
 from tfsmith.errors import OutputError
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, real_path
 
-__all__ = [
-    "Sink",
-    "FileSink",
-    "AtomicFile",
-    "explained",
-    "fsync_folder",
-    "open_beside",
-    "temporary_sibling",
-    "write_atomically",
-]
+__all__ = ["Sink", "FileSink", "explained", "link_file"]
 
 
 class Sink(Protocol):
@@ -42,27 +33,46 @@ _BUFFER = 1 << 20
 
 
 class FileSink:
-    """A new file that takes bytes and spans in order. Small writes are gathered, large spans never become objects.
+    """A context for a new file that takes bytes and spans in order. It is synced when the block ends, or removed.
+
+    Small writes are gathered, large spans never become objects. `tfsmith.storage.place` puts files in their place.
 
     Args:
-        path: The file to make.
-        title: What to call it in errors, if not by its path: the name that it is to have in the end.
+        path: The file to make; it must not exist.
     """
 
     _GATHER = 1 << 18
     _PUSH = 1 << 23
     """After so many bytes the system is told to begin writing them to the disk: the sync at the end is then short."""
 
-    def __init__(self, path: Path, title: Path | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._title = path if title is None else title
         self._pending: list[bytes] = []
         self._pending_size = 0
         self._written = 0
         self._pushed = 0
         self._buffer = bytearray()
-        with explained(self._title):
+        with explained(self.path):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o666)
+
+    def __enter__(self) -> FileSink:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._flush()
+                with explained(self.path):
+                    os.fsync(self._fd)
+        except BaseException:
+            self._remove()
+            raise
+        finally:
+            self._release()
+        if kind is not None:
+            self._remove()
 
     def tell(self) -> int:
         """How many bytes were taken so far."""
@@ -88,7 +98,7 @@ class FileSink:
         start = stop = span.start
         while start == stop < span.stop:
             stop = min(start + self._PUSH, span.stop)
-            with explained(self._title):
+            with explained(self.path):
                 if lie_alike:
                     copied = _copy_in_kernel(descriptor, self._fd, start, stop - start)
                 else:
@@ -115,19 +125,7 @@ class FileSink:
             done += count
         return done
 
-    def close(self, *, sync: bool) -> None:
-        """Writes what is pending, syncs it to the disk if asked, and closes."""
-        try:
-            self._flush()
-            if sync:
-                with explained(self._title):
-                    os.fsync(self._fd)
-        finally:
-            self._release()
-
-    def abandon(self) -> None:
-        """Closes and removes the file, unless it has moved to its name already. Never raises."""
-        self._release()
+    def _remove(self) -> None:
         with contextlib.suppress(OSError):
             self.path.unlink()
 
@@ -140,7 +138,7 @@ class FileSink:
     def _flush(self) -> None:
         data = memoryview(b"".join(self._pending))
         self._pending, self._pending_size = [], 0
-        with explained(self._title):
+        with explained(self.path):
             while data:
                 count = os.write(self._fd, data)
                 self._written += count
@@ -158,81 +156,6 @@ class FileSink:
         self._pushed = self._written
 
 
-class AtomicFile:
-    """A context whose file appears under its name only if the block ends well.
-
-    The bytes go to a temporary sibling, are synced, and the name is replaced in one step. When the block raises, the
-    sibling is removed and whatever had the name before is untouched.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-
-    def __enter__(self) -> FileSink:
-        self._sink = open_beside(self.path)
-        return self._sink
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if kind is not None:
-            self._sink.abandon()
-            return
-        try:
-            self._sink.close(sync=True)
-            with explained(self.path):
-                self._sink.path.replace(self.path)
-                fsync_folder(self.path.parent)
-        except BaseException:
-            self._sink.abandon()
-            raise
-
-
-def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a small file whole or not at all."""
-    with AtomicFile(path) as sink:
-        sink.write(data)
-
-
-def open_beside(target: Path) -> FileSink:
-    """A temporary sibling of `target`, open, to be moved to that name when it is whole.
-
-    Raises:
-        OutputError: Something that is no file has the name, or there is no folder for it.
-    """
-    if target.is_dir():
-        raise OutputError("the output is an existing folder", path=target, remedy="pass the name of a file")
-    if target.exists() and not target.is_file():  # such as /dev/null, which must not be replaced by a file
-        raise OutputError("the output exists and is no file", path=target, remedy="pass the name of a file")
-    return FileSink(temporary_sibling(target), target)
-
-
-def temporary_sibling(path: Path) -> Path:
-    """A name beside `path` that nothing has; the parent must exist.
-
-    Raises:
-        OutputError: The parent is missing or is not a folder.
-    """
-    parent = path.parent
-    if not parent.is_dir():
-        raise OutputError("the output's folder does not exist", path=parent, remedy="make it first, or check the path")
-    return parent / f".{path.name[:32]}.tfsmith-{os.urandom(6).hex()}"  # cut, for a name may be as long as is allowed
-
-
-def fsync_folder(path: Path) -> None:
-    """Makes a rename inside `path` last across a crash. Systems that cannot sync a folder are left alone."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        pass
-    finally:
-        os.close(descriptor)
-
-
 @contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turns an `OSError` about an output into an `OutputError` with a remedy."""
@@ -244,6 +167,19 @@ def explained(path: Path) -> Iterator[None]:
         if isinstance(error, PermissionError):
             remedy = "check the permissions of the folder"
         raise OutputError(f"cannot be written ({error.strerror or error})", path=path, remedy=remedy) from error
+
+
+def link_file(source: str | os.PathLike[str], path: Path) -> bool:
+    """Makes `path` a second name of a file that exists.
+
+    Returns:
+        False if the system cannot: across devices, on file systems without links, for files of somebody else.
+    """
+    try:
+        os.link(real_path(Path(source)), path)  # resolved, for the link would else be to the symlink itself
+    except OSError:
+        return False
+    return True
 
 
 def _copy_in_kernel(source: int, target: int, start: int, length: int) -> int:

@@ -75,6 +75,10 @@ class FileSource:
             what = f"cannot be mapped into memory ({error})"
             raise UnreadableFileError(what, path=self.name, remedy="copy it to a local disk") from error
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """For `pickle`: the file by its path. Who unpickles it opens the file again, if it is still the same."""
+        return _reopened, (str(Path(self.name).absolute()), self.size, os.fstat(self._fd).st_mtime_ns)
+
     @property
     def buffer(self) -> memoryview:
         """The whole file, mapped."""
@@ -91,6 +95,14 @@ class FileSource:
                 self._mapping.madvise(mmap.MADV_DONTNEED)
 
 
+def _reopened(path: str, size: int, modified: int) -> FileSource:
+    source = FileSource(path)
+    if (source.size, os.fstat(source._fd).st_mtime_ns) != (size, modified):
+        what = "the file has changed since the model that uses it was pickled"
+        raise UnreadableFileError(what, path=path, remedy="load the model again")
+    return source
+
+
 class MemorySource:
     """Bytes that are in memory already."""
 
@@ -100,6 +112,9 @@ class MemorySource:
         self._buffer = memoryview(data).cast("B").toreadonly()
         self.name = name
         self.size: int = self._buffer.nbytes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return MemorySource, (bytes(self._buffer), self.name)
 
     @property
     def buffer(self) -> memoryview:
@@ -175,6 +190,12 @@ class Span:
                 offset=self.source.size,
                 remedy="the file is cut off or damaged; fetch it again",
             )
+
+    def __repr__(self) -> str:
+        return f"<Span {self.source.name!r}, bytes {self.start} to {self.stop}>"
+
+    def __deepcopy__(self, memo: object) -> Span:
+        return self
 
     def __len__(self) -> int:
         return self.stop - self.start

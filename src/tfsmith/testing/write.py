@@ -15,12 +15,14 @@ from tfsmith.formats.checkpoint.find import write_checkpoint_state
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.formats.graph.graphdef import check_size, plan_graph
 from tfsmith.formats.graph.metagraph import plan_meta_graph
-from tfsmith.formats.savedmodel.folder import save_saved_model
+from tfsmith.formats.savedmodel.folder import write_saved_model as write_folder
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import ArrayTensor, Tensor
-from tfsmith.storage.sink import AtomicFile
+from tfsmith.ops.families import VARIABLES
+from tfsmith.storage.place import Output
+from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span
 from tfsmith.testing.models import TestModel
 from tfsmith.testing.values import INT32
@@ -28,8 +30,6 @@ from tfsmith.wire.plan import WritePlan
 from tfsmith.wire.text_file import write_text_file
 
 __all__ = ["frozen_graph", "write_checkpoint_files", "write_frozen", "write_saved_model"]
-
-_VARIABLES = ("VariableV2", "VarHandleOp")
 
 
 def frozen_graph(graph: Graph, variables: Mapping[str, Tensor], outputs: Iterable[str]) -> Graph:
@@ -46,7 +46,7 @@ def frozen_graph(graph: Graph, variables: Mapping[str, Tensor], outputs: Iterabl
 
 
 def _frozen(node: Node, variables: Mapping[str, Tensor]) -> Iterator[Node]:
-    if node.op in _VARIABLES:
+    if node.op in VARIABLES:
         tensor = variables[node.name]
         yield _const(node.name, tensor)
     elif node.op == "ReadVariableOp":
@@ -84,8 +84,10 @@ def write_checkpoint_files(model: TestModel, folder: Path, *, step: int = 1603, 
     folder.mkdir(parents=True, exist_ok=True)
     prefix = folder / f"{name}-{step}"
     graph = plan_graph(model.model.graph)
-    write_text_file(folder / "graph.pbtxt", "GraphDef", graph)
-    write_bundle(prefix, model.model.variables)
+    with Output(folder / "graph.pbtxt", force=True) as output:
+        write_text_file(output.aside, "GraphDef", graph)
+    with Output(prefix, force=True) as output:
+        write_bundle(output.aside, model.model.variables)
     _write(prefix.with_name(f"{prefix.name}.meta"), plan_meta_graph(model.model.meta))
     write_checkpoint_state(folder, prefix.name)
     return prefix
@@ -93,7 +95,8 @@ def write_checkpoint_files(model: TestModel, folder: Path, *, step: int = 1603, 
 
 def write_saved_model(model: TestModel, folder: Path) -> Path:
     """Writes a SavedModel with the signature `serving_default`, as SavedModelBuilder would; gives the folder."""
-    save_saved_model(model.saved_model(), folder)
+    with Output(folder, folder=True) as output:
+        write_folder(model.saved_model(), output.aside)
     return folder
 
 
@@ -113,5 +116,5 @@ def write_frozen(model: TestModel, path: Path) -> Path:
 
 
 def _write(path: Path, plan: Span | WritePlan) -> None:
-    with AtomicFile(path) as sink:
+    with Output(path, force=True) as output, FileSink(output.aside) as sink:
         sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)

@@ -10,11 +10,12 @@ from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph, count_ops
 from tfsmith.ir.metagraph import Collection, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Model, html_table
 from tfsmith.ir.names import OBJECT_GRAPH_KEY, is_optimizer_slot
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.diff_bodies import (
     AttrChange,
     BodyDifference,
@@ -30,7 +31,6 @@ __all__ = [
     "Totals",
     "Summary",
     "summarize",
-    "VARIABLE_OPS",
     "summary_facts",
     "signature_facts",
     "variable_facts",
@@ -42,8 +42,6 @@ __all__ = [
     "shape_facts",
     "difference_facts",
 ]
-
-VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 
 
 @record
@@ -74,6 +72,7 @@ class Summary:
         ops: Ops of graph and functions, by count.
         custom_ops: Ops that stock TensorFlow does not have.
         frozen: Whether the graph has no variables at all.
+        missing: Nodes that take what is not there, with what they take: the graph is cut off.
     """
 
     title: str
@@ -90,13 +89,29 @@ class Summary:
     custom_ops: tuple[str, ...] = ()
     assets: tuple[str, ...] = ()
     frozen: bool = False
+    missing: tuple[tuple[str, str], ...] = ()
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = [
+            ("written by", f"TensorFlow {self.tensorflow_version}" if self.tensorflow_version else ""),
+            (
+                "variables",
+                f"{self.variables.count} ({self.variables.parameters} parameters, {self.variables.bytes} bytes)",
+            ),
+            ("constants", f"{self.constants.count} ({self.constants.bytes} bytes)"),
+            ("nodes", f"{self.node_count}, and {self.function_nodes} in {self.function_count} functions"),
+            ("ops", ", ".join(f"{op} {count}" for op, count in list(self.ops.items())[:8])),
+            ("custom ops", ", ".join(self.custom_ops)),
+        ]
+        return html_table(self.title, [(name, value) for name, value in rows if value])
 
 
 def summarize(model: Model) -> Summary:
     """The summary of the selected meta graph. Decodes node attributes of constants and variables, nothing else.
 
     Raises:
-        InvalidModelError: Two nodes have one name, or an input is not there.
+        InvalidModelError: Two nodes have one name.
     """
     in_checkpoint = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     slots = {name: tensor for name, tensor in in_checkpoint.items() if is_optimizer_slot(name)}
@@ -110,10 +125,9 @@ def summarize(model: Model) -> Summary:
             optimizer_slots=_total(slots.values()),
         )
     graph = model.graph
-    for body in (graph, *graph.library.values()):
-        body.check_names()
+    missing = [(node.name, name) for one in (graph, *graph.library.values()) for node, name in one.missing_inputs()]
     bodies = [node for function in graph.library.values() for node in function.nodes]
-    variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLE_OPS]
+    variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLES]
     variables = _total(in_checkpoint.values()) if in_checkpoint else _total_of_nodes(variable_nodes)
     return Summary(
         title=_title(model, frozen=not variable_nodes),
@@ -130,6 +144,7 @@ def summarize(model: Model) -> Summary:
         custom_ops=graph.custom_ops(),
         assets=_assets(model),
         frozen=not variable_nodes,
+        missing=tuple(missing),
     )
 
 
@@ -216,6 +231,8 @@ def summary_facts(model: Model) -> dict[str, Any]:
         "ops": dict(summary.ops),
         "custom_ops": list(summary.custom_ops),
     }
+    if summary.missing:
+        facts["graph"]["missing"] = [{"node": node, "takes": name} for node, name in summary.missing]
     facts["constants"] = _totals(summary.constants)
     facts["assets"] = list(summary.assets)
     facts["side_files"] = [side.name for side in model.side_files]
@@ -266,7 +283,7 @@ def variable_facts(model: Model) -> list[dict[str, Any]]:
     if found or not model.has_graph:
         rows = [(name, tensor.dtype, tensor.shape) for name, tensor in found.items()]
     else:
-        nodes = [node for node in model.graph if node.op in VARIABLE_OPS]
+        nodes = [node for node in model.graph if node.op in VARIABLES]
         rows = [(node.name, *_declared(node)) for node in nodes]
     return [
         {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tfsmith.errors import CorruptFileError
-from tfsmith.storage.sink import AtomicFile
+from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.plan import WritePlan
 
@@ -29,9 +29,9 @@ def read_text(span: Span, message: str) -> Span:
 
 
 def write_text_file(path: Path, message: str, plan: Span | WritePlan) -> None:
-    """Writes a message as text, exactly as TensorFlow writes it, whole or not at all."""
+    """Writes a message as text, exactly as TensorFlow writes it. The file must not exist."""
     from tfsmith.wire.text_writer import write_text
 
     span = plan if isinstance(plan, Span) else from_bytes(plan.tobytes())
-    with AtomicFile(path) as sink:
+    with FileSink(path) as sink:
         write_text(message, span, sink)

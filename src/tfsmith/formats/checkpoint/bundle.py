@@ -89,6 +89,9 @@ class DataFiles:
     order: ByteOrder
     _open: dict[int, Span] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataFiles, (self.prefix.absolute(), self.count, self.order)
+
     def whole(self, shard: int) -> Span:
         """All of a data file; opens it.
 
@@ -98,7 +101,7 @@ class DataFiles:
         found = self._open.get(shard)
         if found is None:
             if len(self._open) >= _MOST_OPEN:
-                del self._open[next(iter(self._open))]
+                self._open.pop(next(iter(tuple(self._open)), -1), None)  # other threads may do the same
             found = self._open[shard] = self._open_file(shard)
         return found
 

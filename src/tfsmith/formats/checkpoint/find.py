@@ -13,15 +13,16 @@ from tfsmith.errors import (
     NotFoundInModelError,
     TfsmithError,
     UnreadableFileError,
+    UsageError,
     WrongFileError,
 )
 from tfsmith.formats.checkpoint.bundle import open_bundle
+from tfsmith.formats.kinds import STATE_FILE
 from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.ir.model import Checkpoint
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_STATE_FILE
 from tfsmith.records import record
-from tfsmith.storage.sink import write_atomically
 from tfsmith.storage.span import open_file
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.text_file import read_text
@@ -39,7 +40,6 @@ __all__ = [
     "step_of",
 ]
 
-STATE_FILE = "checkpoint"
 _REMEDY = "pass the prefix of the checkpoint itself"
 
 
@@ -140,6 +140,8 @@ def write_checkpoint_state(
     """
     from google.protobuf import text_format
 
+    from tfsmith.storage.place import write_file
+
     message = new("CheckpointState")
     message.model_checkpoint_path = latest
     message.all_model_checkpoint_paths.extend(names)
@@ -149,7 +151,7 @@ def write_checkpoint_state(
     if last_preserved_timestamp is not None:
         message.last_preserved_timestamp = last_preserved_timestamp
     file = folder / STATE_FILE
-    write_atomically(file, text_format.MessageToString(message).encode())
+    write_file(file, text_format.MessageToString(message).encode(), force=True)
     return file
 
 
@@ -236,8 +238,10 @@ def latest_prefix(folder: Path, step: int | None = None) -> Path:
     """
     there = prefixes_in(folder)
     if step is not None:
+        if not str(step).isdecimal():
+            raise UsageError(f"{step!r} is no step", path=folder, remedy="pass a whole number")
         for prefix in there:
-            if step_of(prefix) == step:
+            if step_of(prefix) == int(step):
                 return prefix
         steps = ", ".join(str(found) for prefix in there if (found := step_of(prefix)) is not None)
         what = f"there is no checkpoint of step {step}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,7 @@ from tfsmith.ir.tensor import SpanTensor, Tensor
 from tfsmith.limits import MAX_SHARDS
 from tfsmith.records import record
 from tfsmith.storage.checksums import extend, mask
-from tfsmith.storage.output import AtomicFiles
-from tfsmith.storage.sink import FileSink
+from tfsmith.storage.sink import FileSink, link_file
 from tfsmith.storage.span import Span, open_file
 from tfsmith.wire.messages import new
 
@@ -27,10 +25,8 @@ __all__ = ["write_bundle", "write_index_of", "stored_files", "copy_checkpoint", 
 _WRITES_VERSION = 1
 
 
-def write_bundle(
-    prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1, files: AtomicFiles | None = None
-) -> None:
-    """Writes a checkpoint: `PREFIX.data-SSSSS-of-NNNNN`, and then `PREFIX.index`. All files appear, or none.
+def write_bundle(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1) -> None:
+    """Writes a checkpoint: `PREFIX.data-SSSSS-of-NNNNN`, and then `PREFIX.index`. The files must not exist.
 
     Values are laid out in the order of the mapping and streamed: memory does not grow with them. Tensors of another
     checkpoint are copied as they are, with the checksum that they have; partitioned variables keep their slices.
@@ -39,7 +35,6 @@ def write_bundle(
         prefix: The path that all files begin with; its folder must exist.
         tensors: Names to tensors.
         shards: Into how many data files to spread the values, about evenly.
-        files: A set of files that these are to be part of; they then appear with it.
 
     Raises:
         UsageError: A name cannot be stored, or the number of shards makes no sense.
@@ -50,11 +45,11 @@ def write_bundle(
         raise UsageError(f"a checkpoint cannot have {shards} data files", remedy=f"choose from 1 to {MAX_SHARDS}")
     items = list(_items(tensors))
     index: dict[bytes, bytes] = {}
-    with AtomicFiles() if files is None else nullcontext(files) as opened:
-        for shard, group in enumerate(_spread(items, shards)):
-            _write_data(opened.open(data_file(prefix, shard, shards)), shard, group, index)
-        _add_wholes(tensors, index)
-        _write_index(opened.open(index_file(prefix)), shards, index)
+    for shard, group in enumerate(_spread(items, shards)):
+        with FileSink(data_file(prefix, shard, shards)) as sink:
+            _write_data(sink, shard, group, index)
+    _add_wholes(tensors, index)
+    _write_index(index_file(prefix), shards, index)
 
 
 def stored_files(tensors: Mapping[str, Tensor]) -> DataFiles | None:
@@ -74,7 +69,7 @@ def stored_files(tensors: Mapping[str, Tensor]) -> DataFiles | None:
     return files if size == sum(tensor.entry.size for tensor in stored) else None
 
 
-def write_index_of(prefix: Path, tensors: Mapping[str, Tensor], stored: DataFiles, files: AtomicFiles) -> None:
+def write_index_of(prefix: Path, tensors: Mapping[str, Tensor], stored: DataFiles) -> None:
     """Writes the index of tensors whose data files are taken as they are (see `stored_files`), under other names."""
     index: dict[bytes, bytes] = {}
     for item in _items(tensors):
@@ -84,7 +79,7 @@ def write_index_of(prefix: Path, tensors: Mapping[str, Tensor], stored: DataFile
         proto.crc32c = entry.masked_crc
         index[item.key] = proto.SerializeToString()
     _add_wholes(tensors, index)
-    _write_index(files.open(index_file(prefix)), stored.count, index, big=stored.order == "big")
+    _write_index(index_file(prefix), stored.count, index, big=stored.order == "big")
 
 
 @record
@@ -199,28 +194,26 @@ def _add_wholes(tensors: Mapping[str, Tensor], index: dict[bytes, bytes]) -> Non
             index[_key(name)] = _entry(tensor, tensor.extents).SerializeToString()
 
 
-def _write_index(sink: FileSink, shards: int, index: dict[bytes, bytes], *, big: bool = False) -> None:
+def _write_index(path: Path, shards: int, index: dict[bytes, bytes], *, big: bool = False) -> None:
     header = new("BundleHeaderProto")
     header.num_shards = shards
     header.endianness = int(big)
     header.version.producer = _WRITES_VERSION
-    table = TableWriter(sink)
-    table.add(b"", header.SerializeToString())
-    for key in sorted(index):
-        table.add(key, index[key])
-    table.finish()
+    with FileSink(path) as sink:
+        table = TableWriter(sink)
+        table.add(b"", header.SerializeToString())
+        for key in sorted(index):
+            table.add(key, index[key])
+        table.finish()
 
 
-def copy_checkpoint(
-    checkpoint: Checkpoint, prefix: Path, *, link: bool = False, files: AtomicFiles | None = None
-) -> None:
-    """Copies the files of a V2 checkpoint to another prefix, byte for byte, all or none.
+def copy_checkpoint(checkpoint: Checkpoint, prefix: Path, *, link: bool = False) -> None:
+    """Copies the files of a V2 checkpoint to another prefix, byte for byte.
 
     Args:
         checkpoint: The checkpoint.
         prefix: Where it goes.
         link: Whether to make hard links where the system can.
-        files: A set of files that these are to be part of; they then appear with it.
 
     Raises:
         OutputError: The disk refuses.
@@ -230,35 +223,27 @@ def copy_checkpoint(
         what = "a data file of the checkpoint is missing, so it cannot be copied"
         remedy = f"{checkpoint.prefix.name}.index needs it; fetch the whole set"
         raise UnreadableFileError(what, path=checkpoint.missing[0], remedy=remedy)
-    with AtomicFiles() if files is None else nullcontext(files) as opened:
-        for path in checkpoint.files:
-            suffix = path.name[len(checkpoint.prefix.name) :]
-            _take(path, prefix.with_name(prefix.name + suffix), opened, link=link)
+    for path in checkpoint.files:
+        suffix = path.name[len(checkpoint.prefix.name) :]
+        _take(path, prefix.with_name(prefix.name + suffix), link=link)
 
 
-def write_checkpoint(
-    prefix: Path,
-    tensors: Mapping[str, Tensor],
-    *,
-    shards: int = 1,
-    link: bool = False,
-    files: AtomicFiles | None = None,
-) -> None:
-    """Writes a V2 checkpoint, all of its files or none. Streams; memory does not grow with the tensors.
+def write_checkpoint(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1, link: bool = False) -> None:
+    """Writes a V2 checkpoint. Streams; memory does not grow with the tensors.
 
     Where only names changed and the number of data files is to stay, these are copied (or linked) as they are.
     """
     stored = stored_files(tensors)
     if stored is None or stored.count != shards:
-        write_bundle(prefix, tensors, shards=shards, files=files)
+        write_bundle(prefix, tensors, shards=shards)
         return
-    with AtomicFiles() if files is None else nullcontext(files) as opened:
-        for shard in range(shards):
-            source, target = data_file(stored.prefix, shard, shards), data_file(prefix, shard, shards)
-            _take(source, target, opened, link=link)
-        write_index_of(prefix, tensors, stored, opened)
+    for shard in range(shards):
+        _take(data_file(stored.prefix, shard, shards), data_file(prefix, shard, shards), link=link)
+    write_index_of(prefix, tensors, stored)
 
 
-def _take(source: Path, target: Path, files: AtomicFiles, *, link: bool) -> None:
-    if not link or not files.link(source, target):
-        files.open(target).write_span(open_file(source))
+def _take(source: Path, target: Path, *, link: bool) -> None:
+    if link and link_file(source, target):
+        return
+    with FileSink(target) as sink:
+        sink.write_span(open_file(source))

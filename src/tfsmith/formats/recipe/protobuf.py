@@ -18,7 +18,7 @@ from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.limits import MAX_FIELDS
-from tfsmith.storage.sink import AtomicFile, Sink
+from tfsmith.storage.sink import FileSink, Sink
 from tfsmith.storage.span import Span, from_bytes, open_file
 from tfsmith.wire.messages import parse
 from tfsmith.wire.plan import WritePlan
@@ -100,8 +100,8 @@ def is_toml(path: Path) -> bool:
 
 
 def write_pattern(path: Path, pattern: Pattern) -> None:
-    """Writes a pattern, whole or not at all; as text if its name ends in `.pbtxt`. Nodes keep their bytes."""
-    with AtomicFile(path) as sink:
+    """Writes a pattern; as text if its name ends in `.pbtxt`. Nodes keep their bytes."""
+    with FileSink(path) as sink:
         if path.suffix == ".pbtxt":
             _write_text(sink, pattern, "", Printer(like_str=True))
         else:
@@ -109,16 +109,16 @@ def write_pattern(path: Path, pattern: Pattern) -> None:
 
 
 def write_recipe(path: Path, pattern: Pattern, target: Node) -> None:
-    """Writes a recipe, whole or not at all; as text if the name ends in `.pbtxt`."""
+    """Writes a recipe; as text if the name ends in `.pbtxt`."""
     if path.suffix != ".pbtxt":
         plan = WritePlan()
         plan.add_field(_SOURCE, _plan_pattern(pattern))
         plan.add_field(_TARGET, plan_node(target))
-        with AtomicFile(path) as sink:
+        with FileSink(path) as sink:
             plan.write_to(sink)
         return
     printer = Printer(like_str=True)
-    with AtomicFile(path) as sink:
+    with FileSink(path) as sink:
         sink.write(b"source_pattern {\n")
         _write_text(sink, pattern, "  ", printer)
         sink.write(b"}\n")

@@ -6,17 +6,17 @@ import os
 from pathlib import Path
 from typing import NoReturn
 
-from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, OutputError, UnreadableFileError
+from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, UnreadableFileError
 from tfsmith.formats.checkpoint.find import open_checkpoint
 from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
 from tfsmith.formats.graph.graphdef import check_size
 from tfsmith.formats.graph.metagraph import plan_meta_graph, read_meta_graph
+from tfsmith.formats.kinds import MAIN_FILES
 from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.limits import MAX_META_GRAPHS
 from tfsmith.records import replace
-from tfsmith.storage.output import AtomicFolder
-from tfsmith.storage.sink import AtomicFile, explained
+from tfsmith.storage.sink import FileSink, explained
 from tfsmith.storage.span import Span, open_file, real_path
 from tfsmith.wire.plan import WritePlan, encode_varint, tag
 from tfsmith.wire.scan import BYTES, VARINT, fields
@@ -30,10 +30,9 @@ __all__ = [
     "open_saved_model",
     "read_saved_model",
     "plan_saved_model",
-    "save_saved_model",
+    "write_saved_model",
 ]
 
-MAIN_FILES = ("saved_model.pb", "saved_model.cpb", "saved_model.pbtxt")
 SCHEMA_VERSION, META_GRAPHS = 1, 2
 _MAX_SIDE_FILES = 100_000
 
@@ -133,37 +132,33 @@ def plan_saved_model(model: Model) -> Span | WritePlan:
     return plan
 
 
-def save_saved_model(
-    model: Model, folder: Path, *, text: bool = False, shards: int = 1, force: bool = False, link: bool = False
-) -> None:
-    """Writes a SavedModel folder, whole or not at all. Weights and assets are copied inside the kernel.
+def write_saved_model(model: Model, folder: Path, *, text: bool = False, shards: int = 1, link: bool = False) -> None:
+    """Writes a SavedModel folder, which must not exist. Weights and assets are copied inside the kernel.
 
     Raises:
-        OutputError: The folder exists and `force` is not set, it is no SavedModel, or the disk refuses.
+        OutputError: The disk refuses.
         LimitError: The main file would be over 2 GiB.
     """
-    if force and folder.is_dir() and not find_main_file(folder) and next(folder.iterdir(), None) is not None:
-        remedy = "choose another name, or remove the folder yourself"
-        raise OutputError("the folder exists and is no SavedModel, so it is not replaced", path=folder, remedy=remedy)
     plan = plan_saved_model(model)
     check_size(plan, folder)
-    with AtomicFolder(folder, replace=force) as work:
-        if text:
-            write_text_file(work / "saved_model.pbtxt", "SavedModel", plan)
-        else:
-            with AtomicFile(work / "saved_model.pb") as sink:
-                sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
-        _write_variables(model, work / "variables", shards, link=link)
-        for side in model.side_files:
-            if side.leads_out:
-                what = "this link leads out of the model, so it is not copied"
-                remedy = "replace it by what it leads to, if you trust it (cp -rL copies a folder so), or remove it"
-                raise UnreadableFileError(what, path=side.path, remedy=remedy)
-            target = work / side.name
-            with explained(target):
-                target.parent.mkdir(parents=True, exist_ok=True)
-            with AtomicFile(target) as sink:
-                sink.write_span(open_file(side.path))
+    with explained(folder):
+        folder.mkdir()
+    if text:
+        write_text_file(folder / "saved_model.pbtxt", "SavedModel", plan)
+    else:
+        with FileSink(folder / "saved_model.pb") as sink:
+            sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
+    _write_variables(model, folder / "variables", shards, link=link)
+    for side in model.side_files:
+        if side.leads_out:
+            what = "this link leads out of the model, so it is not copied"
+            remedy = "replace it by what it leads to, if you trust it (cp -rL copies a folder so), or remove it"
+            raise UnreadableFileError(what, path=side.path, remedy=remedy)
+        target = folder / side.name
+        with explained(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+        with FileSink(target) as sink:
+            sink.write_span(open_file(side.path))
 
 
 def _write_variables(model: Model, folder: Path, shards: int, *, link: bool) -> None:
@@ -171,7 +166,7 @@ def _write_variables(model: Model, folder: Path, shards: int, *, link: bool) -> 
         return
     with explained(folder):
         folder.mkdir()
-    if model.checkpoint is not None and model.checkpoint.version == 2 and shards == 1:
+    if model.checkpoint is not None and model.checkpoint.version == 2:
         copy_checkpoint(model.checkpoint, folder / "variables", link=link)
     else:
         write_checkpoint(folder / "variables", model.variables, shards=shards, link=link)

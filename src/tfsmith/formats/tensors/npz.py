@@ -13,7 +13,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +33,14 @@ from tfsmith.ir.tensor_views import TransposedTensor, verify_tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_RANK
 from tfsmith.records import record
-from tfsmith.storage.sink import AtomicFile, FileSink
+from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-__all__ = ["open_npz", "write_npz"]
+__all__ = ["open_npz", "write_arrays", "write_npz"]
 
 _REMEDY = "the file is cut off or damaged; fetch it again"
 _LOCAL_HEADER = 30
@@ -79,37 +79,78 @@ def write_npz(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, 
 
     Raises:
         UnsupportedError: A tensor holds strings or the like; nothing was written.
-        OutputError: The disk refuses; nothing is left half-written.
+        OutputError: The disk refuses.
     """
     comment = json.dumps(dict(metadata), separators=(",", ":")).encode() if metadata else b""
     if len(comment) >= 1 << 16:
         what = f"{len(comment)} bytes of metadata do not fit into the archive"
         raise LimitError(what, remedy="write safetensors instead")
-    headers = {name: _npy_header(name, tensor) for name, tensor in tensors.items()}
-    with AtomicFile(path) as sink, zipfile.ZipFile(_Stream(sink), "w") as archive:  # type: ignore[call-overload]
+    _write_archive(path, [_new_array(name, tensor) for name, tensor in tensors.items()], comment)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """Writes numpy's own arrays, uncompressed; memory does not grow with them.
+
+    Strings are stored as numpy's bytes of a fixed length, for Python objects would have to be pickled.
+
+    Raises:
+        OutputError: The disk refuses.
+    """
+    _write_archive(path, [_plain_array(name, values) for name, values in arrays.items()], b"")
+
+
+@record(eq=False)
+class _NewArray:
+    """An array that is to be written: its name, its header, its values as pieces and how many bytes these have."""
+
+    name: str
+    header: bytes
+    size: int
+    pieces: Callable[[], Iterator[bytes]]
+    comment: bytes = b""
+
+
+def _write_archive(path: Path, arrays: Iterable[_NewArray], comment: bytes) -> None:
+    with FileSink(path) as sink, zipfile.ZipFile(_Stream(sink), "w") as archive:  # type: ignore[call-overload]
         archive.comment = comment
-        for name, tensor in tensors.items():
-            verify_tensor(tensor)
-            info = zipfile.ZipInfo(f"{name}.npy")
-            info.comment = _COMMENT + tensor.dtype.base.name.encode() if _is_raw(tensor.dtype) else b""
-            with archive.open(info, "w", force_zip64=tensor.nbytes > 1 << 30) as member:
-                member.write(headers[name])
-                size = _write_values(member, tensor)
-            if size != tensor.nbytes:
-                what = f"gave {size} bytes, but {tensor.dtype} {tensor.shape} takes {tensor.nbytes}"
-                raise OutputError(what, where=f"tensor {name!r}", remedy="the file that it comes from is damaged")
+        for array in arrays:
+            info = zipfile.ZipInfo(f"{array.name}.npy")
+            info.comment = array.comment
+            with archive.open(info, "w", force_zip64=array.size > 1 << 30) as member:
+                member.write(array.header)
+                size = sum(member.write(piece) for piece in array.pieces())
+            if size != array.size:
+                what = f"gave {size} bytes, but its type and shape take {array.size}"
+                remedy = "the file that it comes from is damaged"
+                raise OutputError(what, where=f"tensor {array.name!r}", remedy=remedy)
 
 
-def _write_values(member: Any, tensor: Tensor) -> int:
-    size = 0
-    for part in tensor.parts():
-        for chunk in part.chunks() if isinstance(part, Span) else (part,):
-            size += member.write(chunk)
-    return size
-
-
-def _npy_header(name: str, tensor: Tensor) -> bytes:
+def _plain_array(name: str, values: NDArray[Any]) -> _NewArray:
+    import numpy
     from numpy.lib import format as npy
+
+    if values.dtype.kind == "O":
+        items = values.reshape(-1).tolist()
+        values = numpy.array(items or [b""], "S")[: len(items)].reshape(values.shape)
+    has_name = values.dtype.kind != "V" and values.dtype.isbuiltin != 2  # bfloat16 and its like have none
+    descr = npy.dtype_to_descr(values.dtype) if has_name else f"|V{values.dtype.itemsize}"
+
+    def pieces() -> Iterator[bytes]:
+        flat = numpy.ascontiguousarray(values).reshape(-1)
+        step = max(1, _CHUNK // max(1, flat.dtype.itemsize))
+        for start in range(0, flat.size, step):
+            yield flat[start : start + step].tobytes()
+
+    return _NewArray(name, _npy_header(descr, values.shape), values.nbytes, pieces)
+
+
+def _new_array(name: str, tensor: Tensor) -> _NewArray:
+    from numpy.lib import format as npy
+
+    def pieces() -> Iterator[bytes]:
+        verify_tensor(tensor)
+        for part in tensor.parts():
+            yield from part.chunks() if isinstance(part, Span) else (part,)
 
     kind = tensor.dtype.base
     if not kind.itemsize:
@@ -117,10 +158,17 @@ def _npy_header(name: str, tensor: Tensor) -> bytes:
         raise UnsupportedError(what, where=f"tensor {name!r}", remedy="leave it out (--except NAME)")
     if "\x00" in name or not name.isprintable() or len(name.encode()) > 60_000:
         raise UsageError(f"{name[:100]!r} cannot be a name in a zip archive", remedy="rename it, or write safetensors")
-    buffer = io.BytesIO()
     raw = _is_raw(kind) and not kind.name.startswith("q")
     descr = f"|V{kind.itemsize}" if raw else npy.dtype_to_descr(kind.numpy())
-    npy.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": tensor.shape.dims or ()})
+    comment = _COMMENT + kind.name.encode() if _is_raw(kind) else b""
+    return _NewArray(name, _npy_header(descr, tensor.shape.dims or ()), tensor.nbytes, pieces, comment)
+
+
+def _npy_header(descr: Any, dims: tuple[int, ...]) -> bytes:
+    from numpy.lib import format as npy
+
+    buffer = io.BytesIO()
+    npy.write_array_header_1_0(buffer, {"descr": descr, "fortran_order": False, "shape": dims})
     return buffer.getvalue()
 
 

@@ -24,7 +24,6 @@ from tfsmith.ir.tensor_views import verify_tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_RANK, MAX_WEIGHTS_HEADER
 from tfsmith.records import record
-from tfsmith.storage.output import AtomicFiles
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, open_file
 
@@ -257,7 +256,7 @@ def write_safetensors(
 
     Raises:
         UnsupportedError: A dtype has no place in the format; nothing was written.
-        OutputError: The disk refuses; nothing is left half-written.
+        OutputError: The disk refuses.
     """
     if not path.name.endswith(".safetensors"):
         raise OutputError("the name does not end in .safetensors", path=path, remedy="add it")
@@ -271,16 +270,16 @@ def write_safetensors(
     names = [path.name] if len(groups) == 1 else [_shard_name(path, at, len(groups)) for at in range(len(groups))]
     headers = [_new_header({name: tensors[name] for name in group}, metadata) for group in groups]
     written: list[Path] = []
-    with AtomicFiles() as files:
-        for file, (order, header) in zip(names, headers, strict=True):
-            written.append(path.with_name(file))
-            sink = files.open(written[-1])
+    for file, (order, header) in zip(names, headers, strict=True):
+        written.append(path.with_name(file))
+        with FileSink(written[-1]) as sink:
             sink.write(header)
             for name in order:
                 _write(sink, name, tensors[name])
-        if len(groups) > 1:
-            written.append(path.with_name(f"{path.name}.index.json"))
-            files.open(written[-1]).write(_index(tensors, groups, names))
+    if len(groups) > 1:
+        written.append(path.with_name(f"{path.name}.index.json"))
+        with FileSink(written[-1]) as sink:
+            sink.write(_index(tensors, groups, names))
     return tuple(written)
 
 

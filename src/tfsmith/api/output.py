@@ -1,0 +1,168 @@
+"""F4: Saving: the one way out for models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tfsmith import records
+from tfsmith.errors import UnreadableFileError
+from tfsmith.formats.kinds import ALL_KINDS, As, FileKind, destination_of
+from tfsmith.formats.write import inputs_of, write_model
+from tfsmith.ir.model import Model, SideFile
+from tfsmith.passes.interface import Note
+from tfsmith.storage.span import real_path
+
+if TYPE_CHECKING:  # most outputs need none of it
+    from tfsmith.passes.export import AssetFile
+
+__all__ = ["Placed", "foreign_assets", "place_model", "save", "with_assets"]
+
+
+def save(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    format: As | None = None,
+    shards: int | None = None,
+    link: bool = False,
+    force: bool = False,
+) -> tuple[Note, ...]:
+    """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
+
+    Args:
+        model: The model.
+        path: Its ending decides: `.pb` a GraphDef, `.pbtxt` its text, `.meta` a MetaGraphDef with its checkpoint,
+            `.ckpt` or `.ckpt-N` a checkpoint, `.npz` and `.safetensors` its variables, a name without ending (`v1.0`
+            has none) or with a slash at its end a SavedModel folder.
+        format: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
+            "safetensors", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its main file).
+        shards: The number of data files of a checkpoint; by default as many as there were.
+        link: Whether to make hard links of weight files that did not change, in place of copies.
+        force: Whether to replace what is there. Files that the model was read from are never replaced.
+
+    Returns:
+        What to beware of.
+
+    Raises:
+        OutputError: It cannot be written there; what was there before is untouched.
+        LimitError: A message would be over 2 GiB.
+    """
+    return place_model(model, path, format=format, shards=shards, link=link, force=force).notes
+
+
+@records.record
+class Placed:
+    """A model that was written.
+
+    Attributes:
+        model: The model as it was written: of the kind that the output holds.
+        path: Its main file, its folder, or its prefix.
+        kind: The kind of file.
+        notes: What to beware of.
+        is_right: Whether it was proven, or there was nothing to prove; if not, it was not put in place.
+    """
+
+    model: Model
+    path: Path
+    kind: FileKind
+    notes: tuple[Note, ...]
+    is_right: bool
+
+
+def place_model(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    before: Model | None = None,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    prove: Callable[[Path], bool] | None = None,
+    format: As | None = None,
+    may: Collection[FileKind] = ALL_KINDS,
+    shards: int | None = None,
+    link: bool = False,
+    force: bool = False,
+) -> Placed:
+    """Writes a model aside, has it proven there, and puts it in place. As `save`, for verbs.
+
+    Args:
+        model: What to write.
+        path: Where; its ending decides.
+        before: The model as it was opened.
+        inputs: What else the command read; none of it is replaced.
+        prove: Looks at what was written, where it lies for now, and says whether it is right.
+        format: What to write, whatever the name says.
+        may: The kinds of files that the verb writes.
+        shards: The number of data files of a checkpoint; by default as many as there were.
+        link: Whether to make hard links of weight files that did not change.
+        force: Whether to replace what is there.
+    """
+    original = model if before is None else before
+    destination = destination_of(path, format, model.kind, may=may)
+    output = destination.output((*inputs_of(original), *inputs_of(model), *inputs), force=force)
+    output.check()
+    notes: list[Note] = []
+    if model.kind != destination.holds:
+        from tfsmith.passes.kinds import repack
+
+        packed = repack(model, destination.holds)
+        model = with_assets(packed.model, packed.assets, original)
+        notes += (*packed.notes, *foreign_assets(model, original))
+    elif destination.kind == "saved_model":
+        notes += foreign_assets(model, original)
+    if format is None and destination.kind == "checkpoint" and original.has_graph:
+        notes.append(Note("a checkpoint has no graph", (), f"{destination.path.name}.meta is written with its graph"))
+    is_right = True
+    with output:
+        place = destination.at(output.aside)
+        written = write_model(model, place, before=before, shards=shards, link=link)
+        if prove is not None and not prove(output.aside):
+            is_right = False
+            output.discard()
+    if link and len(written.linked) < len(written.files):
+        copied = tuple(file.name for file in written.files if file not in written.linked)
+        notes.append(Note("not linked", copied, "they changed, or lie on a disk that cannot link to the other"))
+    notes += [Note(f"{name} is left out", (), "it is of the model as it was") for name in written.left_out]
+    return Placed(model, destination.path, destination.kind, tuple(notes), is_right)
+
+
+def with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:
+    """A model that is to be a SavedModel, with the files that its tables are filled from."""
+    found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, source)) for asset in assets]
+    known = {side.name for side in found}
+    beside = tuple(side for side in result.side_files if side.name not in known)
+    return records.replace(result, side_files=(*beside, *found))
+
+
+def foreign_assets(result: Model, source: Model) -> list[Note]:
+    """Tells of files that a graph named and that lie elsewhere: a hostile one may name any file of the user's."""
+    known = {side.path for side in source.side_files}
+    sides = [side.path for side in result.side_files if side.path not in known]
+    if not sides:
+        return []
+    home = real_path(_home(source))
+    foreign = tuple(str(path) for path in sides if not real_path(path).is_relative_to(home))
+    remedy = "the graph names them; see that they hold nothing private before you pass the model on"
+    return [Note("files from outside of the model are copied into it", foreign, remedy)] if foreign else []
+
+
+def _asset_file(asset: AssetFile, model: Model) -> Path:
+    """Where the file that a table is filled from lies: as the graph says, or beside the model."""
+    name = Path(asset.path.replace("\\", "/")).name
+    folder = _home(model)
+    for candidate in (folder / "assets" / name, folder / name, Path(asset.path)):
+        if name and candidate.is_file():
+            return candidate
+    what = f"the file {asset.path!r}, which fills a table, is not there"
+    raise UnreadableFileError(
+        what, where=f"tensor {asset.tensor_name!r}", remedy=f"put {name or 'it'} beside the model"
+    )
+
+
+def _home(model: Model) -> Path:
+    """The folder that a model lies in."""
+    if model.path is None:
+        return Path()
+    return model.path if model.path.is_dir() else model.path.parent

@@ -1,0 +1,253 @@
+"""The one way out: an output is written aside, may be proven there, and is put in place whole or not at all.
+
+    with Output("frozen.pb", inputs=files_that_were_read, force=force) as output:
+        write(output.aside)
+        if not is_right(output.aside):
+            output.discard()
+
+An output is a file, a folder, or a set of files with one prefix (a checkpoint, shards of safetensors). All that is
+written beside `output.aside` comes along. Nothing that the command read is ever replaced, whatever `force` says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+
+from tfsmith.errors import OutputError, TfsmithError, UsageError
+from tfsmith.storage.sink import FileSink, explained
+from tfsmith.storage.span import real_path
+
+__all__ = ["Output", "write_file"]
+
+_SHARD = re.compile(r"-\d{5}-of-\d{5}")
+_OTHER = "choose another name"
+
+
+class Output:
+    """A context for one output. It appears under its name when the block ends well and did not discard it.
+
+    Args:
+        path: The file or folder to make, or the file or prefix that a set of files is known by.
+        inputs: The files and folders that the command read. A name that is one of them, lies in one of them, holds one
+            of them, or belongs to the same set of files is refused.
+        force: Whether what is there may be replaced. It is kept until the new output is in place.
+        folder: Whether the output is a folder.
+        others: What the names of the other files of a set look like.
+        shared: A file beside the output that belongs to others too: it is made where it is missing, and never replaced.
+        marks: Files of which an existing folder must hold one, to be replaced.
+        what: What such a folder is called.
+
+    Attributes:
+        path: The name that it is to have.
+        aside: The same name in a hidden folder beside it: where to write.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        inputs: Iterable[str | os.PathLike[str]] = (),
+        force: bool = False,
+        folder: bool = False,
+        others: re.Pattern[str] | None = None,
+        shared: str | None = None,
+        marks: Collection[str] = (),
+        what: str = "such output",
+    ) -> None:
+        if not os.fspath(path):
+            raise UsageError("the path is empty", remedy="pass the name of the output")
+        self.path = Path(path)
+        if not self.path.name or "\0" in self.path.name:
+            raise OutputError("no output can have this name", path=path, remedy="choose another name")
+        self._inputs = list(dict.fromkeys(Path(one) for one in inputs))
+        self._force = force
+        self._folder = folder
+        self._others = others
+        self._shared = shared
+        self._marks = marks
+        self._what = what
+        self._is_discarded = False
+
+    def check(self) -> None:
+        """Refuses a place where the output cannot go. `with` does it too; this is for before long work.
+
+        Raises:
+            OutputError: It is an input, it exists and `force` is not set, or something else has the name.
+        """
+        with explained(self.path):
+            self._check(self.path, is_folder=self._folder)
+            for member in self._members():
+                self._check(member, is_folder=False)
+
+    def __enter__(self) -> Output:
+        self.check()
+        parent = self.path.parent
+        # cut, for a name may be as long as is allowed
+        self._stage = parent / f".{self.path.name[:32]}.tfsmith-{os.urandom(6).hex()}"
+        with explained(self.path):
+            if not parent.is_dir():
+                remedy = "make it first, or check the path"
+                raise OutputError("the output's folder does not exist", path=parent, remedy=remedy)
+            self._stage.mkdir()
+            self._new.mkdir()
+        self.aside = self._new / self.path.name
+        return self
+
+    def discard(self) -> None:
+        """Has nothing put in place: what was written aside is not what was wanted."""
+        self._is_discarded = True
+
+    def final(self, path: Path) -> Path:
+        """The name that something written aside will have."""
+        return self.path.parent / path.relative_to(self._new) if path.is_relative_to(self._new) else path
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None and not self._is_discarded:
+                with explained(self.path):
+                    self._commit()
+        finally:
+            shutil.rmtree(self._stage, ignore_errors=True)
+        if isinstance(error, TfsmithError) and error.path is not None:
+            error.at(self.final(Path(error.path)))  # nobody knows the name that it had for now
+
+    @property
+    def _new(self) -> Path:
+        return self._stage / "new"
+
+    def _members(self) -> Iterator[Path]:
+        """The other files of the set that are there already."""
+        parent = self.path.parent
+        if self._others is None or not parent.is_dir():
+            return
+        for path in sorted(parent.iterdir()):
+            if path != self.path and self._others.fullmatch(path.name):
+                yield path
+
+    def _check(self, target: Path, *, is_folder: bool) -> None:
+        self._refuse_inputs(target)
+        if not os.path.lexists(target):
+            return
+        if target.is_dir() and not is_folder:
+            raise OutputError("the output is an existing folder", path=target, remedy="pass the name of a file")
+        if target.exists() and not target.is_dir() and not target.is_file():  # such as /dev/null
+            raise OutputError("the output exists and is no file", path=target, remedy="pass the name of a file")
+        if not is_folder and self._force:
+            return
+        if is_folder and target.is_dir() and not target.is_symlink():
+            self._check_folder(target)
+            return
+        if is_folder and self._force:
+            what = "the output exists and is no folder, so it is not replaced"
+            raise OutputError(what, path=target, remedy=f"{_OTHER}, or remove it yourself")
+        raise _exists(target)
+
+    def _check_folder(self, target: Path) -> None:
+        names = {path.name for path in target.iterdir()}
+        if names and not self._force:
+            raise _exists(target)
+        if names and self._marks and names.isdisjoint(self._marks):
+            what = f"the folder exists and is no {self._what}, so it is not replaced"
+            raise OutputError(what, path=target, remedy=f"{_OTHER}, or remove the folder yourself")
+
+    def _refuse_inputs(self, target: Path) -> None:
+        """An input is never overwritten, however its path is spelled."""
+        output = real_path(target)
+        for path in self._inputs:
+            source = real_path(path)
+            if source in output.parents:
+                what = "the output lies inside of an input"
+                raise OutputError(what, path=target, remedy=f"choose a place outside of {path}")
+            is_same = output == source or (target.exists() and source.exists() and target.samefile(source))
+            is_of_set = self._others is not None and self._others.fullmatch(source.name)
+            if is_same or output in source.parents or (is_of_set and source.parent == output.parent):
+                raise OutputError("the output is also the input", path=target, remedy=_OTHER)
+
+    def _commit(self) -> None:
+        entries = sorted(self._new.iterdir(), key=lambda entry: (entry.suffix == ".index", entry.name))
+        moves = [(entry, self.path.parent / entry.name) for entry in entries]  # an index last: it makes the set valid
+        moves = [move for move in moves if move[1].name != self._shared or not os.path.lexists(move[1])]
+        for entry, place in moves:
+            self._check(place, is_folder=entry.is_dir())
+            for folder, _, _ in os.walk(entry):
+                _sync_folder(folder)
+        places = {place for _, place in moves}
+        stale = [path for path in self._members() if _SHARD.search(path.name) and path not in places]
+        self._old = self._stage / "old"
+        self._old.mkdir()
+        touched: list[tuple[Path, bool]] = []
+        try:
+            for entry, place in moves:
+                with explained(place):
+                    touched.append((place, os.path.lexists(place)))
+                    self._keep(place)
+                    entry.rename(place) if entry.is_dir() else entry.replace(place)
+            for path in stale:
+                touched.append((path, True))
+                path.replace(self._old / path.name)
+        except BaseException:  # Ctrl-C between two of them must not lose what was there
+            for place, was_there in reversed(touched):
+                self._restore(place, was_there=was_there)
+            raise
+        _sync_folder(self.path.parent)
+
+    def _keep(self, place: Path) -> None:
+        """Gives what is there another name, so that it can come back."""
+        if not os.path.lexists(place):
+            return
+        kept = self._old / place.name
+        if place.is_dir() and not place.is_symlink():
+            place.rename(kept)
+            return
+        try:
+            os.link(place, kept, follow_symlinks=False)
+        except (OSError, NotImplementedError):  # a file system without links, or a system that cannot link a symlink
+            place.rename(kept)
+
+    def _restore(self, place: Path, *, was_there: bool) -> None:
+        kept = self._old / place.name
+        with suppress(OSError):
+            if os.path.lexists(kept):
+                kept.rename(place) if kept.is_dir() else kept.replace(place)
+            elif not was_there and place.is_dir():
+                shutil.rmtree(place)
+            elif not was_there:
+                place.unlink(missing_ok=True)
+
+
+def write_file(
+    path: str | os.PathLike[str],
+    data: bytes,
+    *,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    force: bool = False,
+) -> None:
+    """Writes a small file, whole or not at all; see `Output`."""
+    with Output(path, inputs=inputs, force=force) as output, FileSink(output.aside) as sink:
+        sink.write(data)
+
+
+def _exists(path: Path) -> OutputError:
+    return OutputError("the output exists already", path=path, remedy="choose another, or pass --force")
+
+
+def _sync_folder(path: str | os.PathLike[str]) -> None:
+    """Makes a rename inside `path` last across a crash. Systems that cannot sync a folder are left alone."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
