@@ -17,7 +17,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import OBJECT_GRAPH_KEY, FreeNames, free_name
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR, Shape
-from tfsmith.ir.tensor import ArrayTensor, StringTensor
+from tfsmith.ir.tensor import StringTensor, integer_tensor
 from tfsmith.ops.families import DIRECT_CALLS, RESTORES, SAVER_OPS, SAVES, VARIABLES
 from tfsmith.passes.variables import find_source, find_value, restore_sources
 from tfsmith.records import record, replace
@@ -52,8 +52,7 @@ class SavedVariable:
     @property
     def dtype(self) -> DType:
         """The type of its value."""
-        kind: DType = self.node.get("dtype")
-        return kind
+        return self.node.dtype("dtype")
 
 
 def free_scope(graph: Graph, name: str) -> str:
@@ -105,7 +104,7 @@ class _Saver:
         return self._add(name, "Const", (), {"dtype": _STRING, "value": tensor})
 
     def _number(self, name: str, value: int) -> str:
-        return self._add(name, "Const", (), {"dtype": _INT32, "value": ArrayTensor.of(value, _INT32)})
+        return self._add(name, "Const", (), {"dtype": _INT32, "value": integer_tensor(value, _INT32)})
 
     def _save(self, filename: str, variables: Sequence[SavedVariable]) -> str:
         names = self._strings("SaveV2/tensor_names", [variable.key for variable in variables])
@@ -204,7 +203,7 @@ def rename_in_saver(meta: MetaGraph, names: Mapping[str, str]) -> MetaGraph:
         const, old = _names_of(body, node)
         new = [names.get(name, name) for name in old]
         if new != old:
-            tensor = StringTensor(const.get("value").shape, [name.encode() for name in new])
+            tensor = StringTensor(const.tensor("value").shape, [name.encode() for name in new])
             scope = body.name if isinstance(body, Function) else ""
             changes.setdefault(scope, {})[const.name] = const.replace(attrs={"value": tensor})
     if not changes:
