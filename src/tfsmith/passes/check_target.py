@@ -516,8 +516,8 @@ def _takes_constant(body: Body, node: Node, wanted: float) -> bool:
 def _constant(body: Body, node: Node, position: int) -> Tensor | None:
     """The constant that is this input; numbers only."""
     found = body.producer(node, position) if position < len(node.data_inputs) else None
-    attr = found.attrs.get("value") if found is not None and found.op == "Const" else None
-    return attr.value if attr is not None and attr.kind == "tensor" and attr.value.dtype.itemsize else None
+    value = None if found is None else found.constant
+    return value if value is not None and value.dtype.itemsize else None
 
 
 def _elements(body: Body, node: Node) -> Shape:
