@@ -14,7 +14,7 @@ from tfsmith.ir.attr import Attr, Func, attr
 from tfsmith.ir.body import Body, Use
 from tfsmith.ir.dtype import DType, dtype, dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import FreeNames, free_name, nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.shape import SCALAR, UNKNOWN, Shape
@@ -328,3 +328,13 @@ def test_attribute_values_from_a_file() -> None:
     )
     found = tfsmith.load(graph_def([node])).graph["n"].attrs
     assert found == {"i": Attr("int", -3), "s": Attr("string", b"\xff"), "p": Attr("placeholder", "T")}
+
+
+def test_names_that_are_free() -> None:
+    assert free_name("a", {"b"}) == "a"
+    assert free_name("a", {"a"}, {"a_1"}) == "a_2"
+    names = FreeNames(["a", "a_2"])
+    assert [names.take("a"), names.take("a"), names.take("b"), names.take("a_1")] == ["a_1", "a_3", "b", "a_1_1"]
+    assert {"a", "a_1", "a_2", "a_3", "b", "a_1_1"} == names
+    second = FreeNames(first=2)
+    assert [second.take("a"), second.take("a"), second.take("a")] == ["a", "a_2", "a_3"]

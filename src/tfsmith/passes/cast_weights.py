@@ -14,6 +14,7 @@ from tfsmith.ir.body import Part, Use
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
+from tfsmith.ir.names import FreeNames, free_name
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor_views import cast_tensor
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS
@@ -110,7 +111,7 @@ class _Work:
         self._dtype = dtype
         self._library = library
         self._in_function = not isinstance(body, Graph)
-        self._names = set(body.by_name) | set(body.args)
+        self._names = FreeNames([*body.by_name, *body.args])
         self._casts: dict[tuple[str, int], str] = {}
         self._calls: dict[str, dict[int, DType]] = {}
         self.changes: dict[str, Node] = {}
@@ -193,7 +194,7 @@ class _Work:
         """The read moves behind its name, which the cast of it gets."""
         if node.name in self.changes:
             return
-        name = self._fresh(f"{node.name}/{self._dtype.name}")
+        name = self._names.take(f"{node.name}/{self._dtype.name}")
         output = _OUTPUT.get(node.op, "output")
         source = f"{name}:{output}:0" if self._in_function else name
         self.added.setdefault(f"<{node.name}", []).append(node.replace(name=name, attrs={"dtype": self._dtype}))
@@ -208,7 +209,7 @@ class _Work:
             return
         if len(node.data_inputs) < 2:
             raise self._refusal(node)
-        name = self._fresh(f"{node.name}/{self._dtype.name}")
+        name = self._names.take(f"{node.name}/{self._dtype.name}")
         attrs = {"SrcT": old, "DstT": self._dtype}
         self.added.setdefault(f"<{node.name}", []).append(Node(name, "Cast", (node.inputs[1],), attrs, node.device))
         value = f"{name}:y:0" if self._in_function else name
@@ -221,7 +222,7 @@ class _Work:
         source, output = self._body.resolve(text)
         name = self._casts.get((source, output))
         if name is None:
-            name = self._casts[source, output] = self._fresh(f"{source}/{old.name}")
+            name = self._casts[source, output] = self._names.take(f"{source}/{old.name}")
             attrs = {"SrcT": self._dtype, "DstT": old}
             device = self._body[source].device
             self.added.setdefault(source, []).append(Node(name, "Cast", (text,), attrs, device))
@@ -243,12 +244,6 @@ class _Work:
                 return arg.is_ref
             position -= count
         return False
-
-    def _fresh(self, name: str) -> str:
-        while name in self._names:
-            name += "_1"
-        self._names.add(name)
-        return name
 
     def _refusal(self, node: Node) -> UnsupportedError:
         what = f"op {node.op} takes a variable in a way that a cast cannot serve"
@@ -289,20 +284,13 @@ class _Library:
             if self._depth >= MAX_DEPTH or len(self._known) > MAX_FROZEN_FUNCTIONS:
                 what = "functions hand a variable on to each other without end"
                 raise LimitError(what, where=where, remedy="do not trust the file")
-            name = self._fresh(f"{func.name}_{self._dtype.name}")
+            name = free_name(f"{func.name}_{self._dtype.name}", self.made, self._graph.library)
             self._known[key] = name
             self.made[name] = function  # takes the name, should the function call itself
             self._depth += 1
             self.made[name] = self._copy(function, name, arguments)
             self._depth -= 1
         return Func(self._known[key], func.attrs)
-
-    def _fresh(self, name: str) -> str:
-        base, number = name, 0
-        while name in self.made or name in self._graph.library:
-            number += 1
-            name = f"{base}_{number}"
-        return name
 
     def _copy(self, function: Function, name: str, arguments: Mapping[int, DType]) -> Function:
         parts: FunctionParts = function.part.value

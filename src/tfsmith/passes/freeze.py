@@ -16,7 +16,7 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Signature, TensorInfo
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import free_name, nearest
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
@@ -223,7 +223,7 @@ def _rename_inputs(model: Model, graph: Graph, options: FreezeOptions) -> tuple[
     for key, info in found.inputs.items():
         node = parse_input(info.name).node if info.encoding == "dense" else ""
         if node == f"{signature}_{key}" and node in graph and graph[node].op == "Placeholder" and node not in names:
-            names[node] = _free(_node_name(key, "input"), taken)
+            names[node] = free_name(_node_name(key, "input"), taken)
             taken.add(names[node])
     if not names:
         return graph, {}
@@ -257,7 +257,7 @@ def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str])
             what = f"the function that it calls gives no output {endpoint.output}"
             remedy = "`tfsmith show --outputs` lists likely outputs"
             raise NotFoundInModelError(what, where=f"node {endpoint.node!r}", remedy=remedy)
-        name = _free(_node_name(key, "output"), names)
+        name = free_name(_node_name(key, "output"), names)
         names.add(name)
         source = parse_input(tensor)
         kind = output_type(flat, flat[source.node], source.output)
@@ -265,14 +265,6 @@ def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str])
         found[key] = Endpoint(name, 0)
     flat = flat.replace(nodes=(*flat.nodes, *added))
     return prune(flat, [*(endpoint.node for endpoint in found.values()), *kept], keep_colocated=False), found
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number, free = 0, name
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free
 
 
 def _tables(graph: Graph, options: FreezeOptions) -> list[Note]:

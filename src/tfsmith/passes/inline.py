@@ -8,6 +8,7 @@ from tfsmith.errors import InvalidModelError, LimitError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
+from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import CONTROL, Node, parse_input
 from tfsmith.limits import MAX_DEPTH, MAX_INLINED_CALLS, MAX_INLINED_SIZE
 from tfsmith.ops.families import DIRECT_CALLS, PLACEHOLDERS, VARIABLES
@@ -63,7 +64,7 @@ class _Inliner:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._nodes: list[Node] = []
-        self._names = set(graph.by_name)
+        self._names = FreeNames(graph.by_name)
         self._aliases: dict[tuple[str, int], str] = {}
         self._controls: dict[str, tuple[str, ...]] = {}
         self._waited: dict[str, tuple[str, ...]] = {}
@@ -113,7 +114,7 @@ class _Inliner:
             what = f"it gives {len(data)} arguments to {function.name!r}, which takes {len(flat_args)}"
             raise InvalidModelError(what, where=f"node {call.name!r}", remedy="the file is damaged")
         given = dict(zip(flat_args, data, strict=True))
-        names = {node.name: self._fresh(f"{call.name}/{node.name}") for node in function}
+        names = {node.name: self._names.take(f"{call.name}/{node.name}") for node in function}
         scope = _Scope(function, given, names)
         waits = tuple(f"^{name}" for name in call.control_inputs)
         for node in function:
@@ -140,12 +141,6 @@ class _Inliner:
     def _is_stateful(self, node: Node) -> bool:
         op = self._graph.op_def(node.op)
         return op is None or op.is_stateful
-
-    def _fresh(self, name: str) -> str:
-        while name in self._names:
-            name += "_1"
-        self._names.add(name)
-        return name
 
     def finish(self) -> tuple[Graph, Mapping[str, str]]:
         """The flat graph with every input settled."""

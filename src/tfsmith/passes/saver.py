@@ -14,7 +14,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection as GraphCollection
 from tfsmith.ir.metagraph import MetaGraph, Saver
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import OBJECT_GRAPH_KEY
+from tfsmith.ir.names import OBJECT_GRAPH_KEY, FreeNames, free_name
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor
@@ -58,12 +58,7 @@ class SavedVariable:
 
 def free_scope(graph: Graph, name: str) -> str:
     """A name scope that no node is in: `save`, then `save_1`, ..."""
-    taken = {node.name.partition("/")[0] for node in graph}
-    number, scope = 0, name
-    while scope in taken:
-        number += 1
-        scope = f"{name}_{number}"
-    return scope
+    return free_name(name, {node.name.partition("/")[0] for node in graph})
 
 
 def add_saver(graph: Graph, variables: Sequence[SavedVariable], *, sharded: bool = True) -> tuple[Graph, Saver]:
@@ -88,7 +83,7 @@ class _Saver:
     def __init__(self, graph: Graph, scope: str) -> None:
         self._graph = graph
         self._scope = scope
-        self._taken: set[str] = set(graph.by_name)
+        self._taken = FreeNames(graph.by_name)
         self.nodes: list[Node] = []
 
     def build(self, variables: Sequence[SavedVariable], sharded: bool) -> Saver:
@@ -101,12 +96,7 @@ class _Saver:
         return Saver(f"{filename}:0", f"{saved}:0", restored, 5, sharded, 10000.0, 2)
 
     def _add(self, name: str, op: str, inputs: Sequence[str], attrs: Mapping[str, object] | None = None) -> str:
-        base = full = f"{self._scope}/{name}"
-        number = 0
-        while full in self._taken:
-            number += 1
-            full = f"{base}_{number}"
-        self._taken.add(full)
+        full = self._taken.take(f"{self._scope}/{name}")
         self.nodes.append(Node(full, op, tuple(inputs), attrs or {}))
         return full
 

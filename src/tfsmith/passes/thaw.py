@@ -14,7 +14,7 @@ from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import PREDICT, Collection, MetaGraph, Signature
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
@@ -316,7 +316,7 @@ class _Work:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._taken = set(graph.by_name)
+        self._taken = FreeNames(graph.by_name)
         self.changes: dict[str, Node] = {}
         self.added: list[Node] = []
         self.definitions: list[dict[str, Any]] = []
@@ -326,10 +326,10 @@ class _Work:
         name = const.name
         handle = self.changes[name] = const_to_handle(const, tensor)
         initial = self._zeros(f"{name}/Initializer/zeros", tensor.dtype, tensor.shape)
-        self._add(Node(self._free(f"{name}/IsInitialized/VarIsInitializedOp"), "VarIsInitializedOp", (name,)))
+        self._add(Node(self._taken.take(f"{name}/IsInitialized/VarIsInitializedOp"), "VarIsInitializedOp", (name,)))
         kind = {"dtype": tensor.dtype}
-        assign = self._add(Node(self._free(f"{name}/Assign"), "AssignVariableOp", (name, initial), kind))
-        read = self._add(added_read(self._free(f"{name}/Read/ReadVariableOp"), handle))
+        assign = self._add(Node(self._taken.take(f"{name}/Assign"), "AssignVariableOp", (name, initial), kind))
+        read = self._add(added_read(self._taken.take(f"{name}/Read/ReadVariableOp"), handle))
         self._rewire(name, read, tensor.dtype)
         definition: dict[str, Any] = {
             "variable_name": f"{name}:0",
@@ -360,17 +360,10 @@ class _Work:
         index = _INT32 if all(dim < 2**31 for dim in shape.dims or ()) else _INT64
         dims = ArrayTensor.of(shape.dims or (), index)
         zero = FilledTensor(kind, SCALAR, b"") if kind.itemsize else StringTensor(SCALAR, (b"",))
-        size = self._add(Node(self._free(f"{name}/shape_as_tensor"), "Const", (), {"dtype": index, "value": dims}))
-        value = self._add(Node(self._free(f"{name}/Const"), "Const", (), {"dtype": kind, "value": zero}))
-        return self._add(Node(self._free(name), "Fill", (size, value), {"T": kind, "index_type": index}))
-
-    def _free(self, name: str) -> str:
-        number, free = 0, name
-        while free in self._taken:
-            number += 1
-            free = f"{name}_{number}"
-        self._taken.add(free)
-        return free
+        free = self._taken.take
+        size = self._add(Node(free(f"{name}/shape_as_tensor"), "Const", (), {"dtype": index, "value": dims}))
+        value = self._add(Node(free(f"{name}/Const"), "Const", (), {"dtype": kind, "value": zero}))
+        return self._add(Node(free(name), "Fill", (size, value), {"T": kind, "index_type": index}))
 
     def _add(self, node: Node) -> str:
         self.added.append(node)

@@ -11,6 +11,7 @@ from tfsmith.ir.body import Body, Part, Use
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
+from tfsmith.ir.names import free_name
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import SCALAR, Shape
@@ -383,10 +384,7 @@ class _Library:
 
     def _fresh(self, name: str) -> str:
         base = name.partition("_frozen_")[0]
-        number = len(self.made)
-        while f"{base}_frozen_{number}" in self.made or f"{base}_frozen_{number}" in self._graph.library:
-            number += 1
-        return f"{base}_frozen_{number}"
+        return free_name(f"{base}_frozen_{len(self.made)}", self.made, self._graph.library)
 
     def _convert(
         self, function: Function, name: str, index: int, value: Value, in_loop: bool, is_body: bool

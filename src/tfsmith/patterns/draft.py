@@ -13,7 +13,7 @@ from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.op_database import is_commutative
 from tfsmith.ir.recipe import (
@@ -573,7 +573,7 @@ class _Writer:
         self._alignment = alignment
         self._seed = seed
         self._options = options
-        self._taken: set[str] = set()
+        self._taken = FreeNames(first=2)
         self._inputs: dict[tuple[Endpoint, Endpoint], tuple[str, Entry, str]] = {}
         for key, entry in self._ordered():
             rule = self._rule(entry)
@@ -591,16 +591,8 @@ class _Writer:
         entries = self._alignment.entries.items()
         return sorted(entries, key=lambda item: (_KINDS.index(item[1].kind), first[item[1]]))
 
-    def _fresh(self, name: str) -> str:
-        found, number = name, 1
-        while found in self._taken:
-            number += 1
-            found = f"{name}_{number}"
-        self._taken.add(found)
-        return found
-
     def _name(self, early: str, late: str) -> str:
-        return self._fresh(local_name(rule_of(early, late), self._index.nodes[late].op))
+        return self._taken.take(local_name(rule_of(early, late), self._index.nodes[late].op))
 
     def _rule(self, entry: Entry) -> str:
         first, second = (self._index.names(end)[-1] for end in (entry.first, entry.second))
@@ -608,10 +600,10 @@ class _Writer:
 
     def _entry_name(self, entry: Entry, rule: str) -> str:
         if entry.kind == "carry":
-            return self._fresh("x")
+            return self._taken.take("x")
         if entry.kind == "shared":
-            return self._fresh(rule.rpartition("/")[2].lower() or "shared")
-        return self._fresh(local_name(rule or None, entry.kind))
+            return self._taken.take(rule.rpartition("/")[2].lower() or "shared")
+        return self._taken.take(local_name(rule or None, entry.kind))
 
     def write(self) -> tuple[Recipe, tuple[tuple[str, Entry, str], ...]]:
         """The recipe, and for each input its name, the tensors, and the rule of their names."""
@@ -632,7 +624,7 @@ class _Writer:
         attrs = {"T": Expression(f'dtype("{by_kind["carry"][0]}")'), "Units": Expression("units()")}
         if weights:
             attrs["NumWeights"] = Expression(f"units() * {len(by_kind['weight'])}")
-        name = self._fresh("fused")
+        name = self._taken.take("fused")
         return TargetNode(name, self._options.op, tuple(inputs), attrs, output_args=("output",))
 
     def _query(self, late: str) -> NodeQuery:

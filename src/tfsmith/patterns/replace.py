@@ -13,6 +13,7 @@ from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.opdef import OpDef
@@ -73,7 +74,7 @@ class Edit:
     def __init__(self, body: Body, outside: Outside) -> None:
         self._body = body
         self._outside = outside
-        self._names = {*body.by_name, *body.args}
+        self._names = FreeNames([*body.by_name, *body.args])
         self._position = {node.name: at for at, node in enumerate(body.nodes)}
         self._moved: dict[Endpoint, _Place] = {}
         self._waits: dict[str, _Place] = {}
@@ -81,7 +82,6 @@ class Edit:
         self._inserted: dict[str, list[_New]] = {}
         self._new: dict[str, Draft] = {}
         self._count = 0
-        self._numbers: dict[str, int] = {}
         self._known: dict[Endpoint, _Place] = {}
         self.gone: set[str] = set()
         self.doomed: set[str] = set()
@@ -99,7 +99,7 @@ class Edit:
         self._owner |= dict.fromkeys(plan.kept, number)
         self._names -= removed
         self._names |= {draft.name for draft in plan.keepers}
-        names = {draft.key: self._fresh(draft.name) for draft in plan.drafts}
+        names = {draft.key: self._names.take(draft.name) for draft in plan.drafts}
         names |= {draft.key: draft.name for draft in plan.keepers}
         self.kept_names += [draft.name for draft in plan.keepers]
         last = max(plan.nodes, key=lambda name: self._position[name])
@@ -128,15 +128,6 @@ class Edit:
         if source.kind == "new":
             return _Place(Endpoint(names[source.endpoint.node], source.endpoint.output), "new", number)
         return _Place(source.endpoint, "fixed" if source.kind == "found" else "old", number)
-
-    def _fresh(self, name: str) -> str:
-        found, number = name, self._numbers.get(name, 0)
-        while found in self._names:
-            number += 1
-            found = f"{name}_{number}"
-        self._names.add(found)
-        self._numbers[name] = number
-        return found
 
     def finish(self) -> Body:
         """The body with all changes. Nodes that no change touches are the very same objects.

@@ -12,6 +12,7 @@ from tfsmith.ir.check import attrs_problems, type_problems
 from tfsmith.ir.dtype import DType, reference_to
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.metagraph import Collection
+from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import ArgDef, OpDef
@@ -43,20 +44,12 @@ class Names:
 
     def __init__(self) -> None:
         self.scope = ""
-        self._used: dict[str, int] = {}
+        self._taken = FreeNames()
 
     def unique(self, name: str) -> str:
         """A full name in the open scope that nothing has yet."""
         full = f"{self.scope}/{name}" if self.scope else name
-        key = full.lower()
-        count = self._used.get(key, 0)
-        self._used[key] = count + 1
-        if not count:
-            return full
-        while f"{key}_{count}" in self._used:
-            count += 1
-        self._used[f"{key}_{count}"] = 1
-        return f"{full}_{count}"
+        return full + self._taken.take(full.lower())[len(full) :]
 
     @contextmanager
     def enter(self, name: str) -> Iterator[str]:
