@@ -80,7 +80,7 @@ class TfsmithError(Exception):
 
 
 class UsageError(TfsmithError):
-    """The caller asked for something that makes no sense, or left something out."""
+    """The call is invalid or incomplete."""
 
 
 class NotFoundInModelError(TfsmithError):
