@@ -93,7 +93,7 @@ class FileSink:
                 self.write(chunk)
             return
         self._flush()
-        # The kernel copies page by page, and where the pages of both files are not aligned alike, each one in two pieces.
+        # The kernel copies page by page, and where the pages of both files are not aligned alike, each in two pieces.
         lie_alike = (span.start - self._written) % _PAGE == 0
         start = stop = span.start
         while start == stop < span.stop:
