@@ -213,7 +213,7 @@ def make(op: str, inputs: Sequence[Input], attrs: dict[str, Any]) -> tuple[list[
     wanted = {one.name: one for one in definition.attrs}
     found = {one.name: one.default for one in definition.attrs if one.default is not None}
     found |= {name: attr(value) for name, value in attrs.items()}
-    args = [arg for arg in definition.inputs for _ in range(found[arg.number_attr].value if arg.number_attr else 1)]
+    args = [arg for arg in definition.inputs for _ in range(arg.count(found) if arg.number_attr else 1)]
     for arg, one in zip(args, inputs, strict=True):
         if arg.type_attr and isinstance(one, Values):
             found[arg.type_attr] = attr(ArrayTensor.of(one.array).dtype)

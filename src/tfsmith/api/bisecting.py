@@ -234,9 +234,9 @@ def _constants_differ(name: str, a: Node, b: Node) -> Parted | None:
     import numpy
 
     one, other = a.peek("value"), b.peek("value")
-    if one is None or other is None or one.kind != "tensor" or other.kind != "tensor":
+    mine, theirs = (None if found is None else found.tensor for found in (one, other))
+    if mine is None or theirs is None:
         return None
-    mine, theirs = one.value, other.value
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         reason = f"the constant is {mine.dtype} {mine.shape} in A and {theirs.dtype} {theirs.shape} in B"
         return Parted(name, a.op, reason, None, 0)

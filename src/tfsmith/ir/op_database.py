@@ -120,17 +120,17 @@ def _attr(row: list[Any]) -> AttrDef:
 def _default(kind: str, value: Any) -> Attr:
     if kind.startswith("list("):
         inner = kind[5:-1]
-        return Attr(kind if value else "list", tuple(_default(inner, item).value for item in value))
+        return Attr.of_kind(kind if value else "list", tuple(_default(inner, item).value for item in value))
     if kind == "type":
-        return Attr(kind, dtype(value))
+        return Attr.of_kind(kind, dtype(value))
     if kind == "shape":
-        return Attr(kind, Shape.of(value))
+        return Attr.of_kind(kind, Shape.of(value))
     if kind == "string":
-        return Attr(kind, value.encode("latin-1"))
+        return Attr.of_kind(kind, value.encode("latin-1"))
     if kind == "tensor":
         number, dims, values = value
-        return Attr(kind, FilledTensor(dtype(number), Shape.of(dims), values.encode("latin-1")))
-    return Attr(kind, value)
+        return Attr.of_kind(kind, FilledTensor(dtype(number), Shape.of(dims), values.encode("latin-1")))
+    return Attr.of_kind(kind, value)
 
 
 _OTHERS = frozenset({"Add", "Maximum", "Minimum"})
@@ -146,6 +146,6 @@ def is_commutative(op: str, kind: Attr | None = None, op_def: OpLookup = builtin
         op_def: Finds the definition of an op.
     """
     if op in _OTHERS:
-        return kind is None or kind.kind != "type" or kind.value.base.name != "string"
+        return kind is None or kind.dtype is None or kind.dtype.base.name != "string"
     found = op_def(op)
     return found is not None and found.is_commutative and len(found.inputs) > 0

@@ -138,7 +138,7 @@ class Inference:
                 body, tensor = calls[0]
             elif node.op == "Const":
                 found = node.attrs.get("value")
-                return found.value if found is not None and found.kind == "tensor" else None
+                return None if found is None else found.tensor
             elif node.op in PASSES_ON and node.inputs:
                 tensor = body.resolve(node.inputs[0])
             else:
@@ -340,10 +340,7 @@ def _functions(node: Node) -> Iterator[Func]:
         return
     for key in CALLS[node.op].functions:
         found = node.attrs.get(key)
-        if found is not None and found.kind == "func":
-            yield found.value
-        elif found is not None and found.kind == "list(func)":
-            yield from found.value
+        yield from () if found is None else found.funcs
 
 
 def _key(body: Body, name: str) -> _Key:

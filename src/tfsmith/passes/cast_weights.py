@@ -266,12 +266,10 @@ class _Library:
         where, changes = f"{title}, node {node.name!r}", dict[str, object]()
         for key in CALLS[node.op].functions:
             found = node.attrs.get(key)
-            if found is not None and found.kind == "func":
-                changes[key] = self._changed(found.value, arguments, where)
-            elif found is not None and found.kind == "list(func)":
-                changes[key] = tuple(self._changed(func, arguments, where) for func in found.value)
-            else:
+            if found is None or found.kind not in ("func", "list(func)"):
                 raise InvalidModelError(f"attribute {key!r} names no function", where=where, remedy=_DAMAGED)
+            changed = tuple(self._changed(func, arguments, where) for func in found.funcs)
+            changes[key] = changed[0] if found.kind == "func" else changed
         return node.replace(attrs=changes)
 
     def _changed(self, func: Func, arguments: Mapping[int, DType], where: str) -> Func:

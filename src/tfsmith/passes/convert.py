@@ -513,10 +513,9 @@ def _constants(graph: Graph) -> dict[str, int]:
     found: dict[str, int] = {}
     for prefix, nodes in bodies:
         for node in nodes:
-            found_attr = node.attrs.get("value") if node.op == "Const" else None
-            if found_attr is None or found_attr.kind != "tensor" or not is_wide(found_attr.value.dtype):
+            value = node.constant
+            if value is None or not is_wide(value.dtype):
                 continue
-            value = found_attr.value
             size = len(value.values) if isinstance(value, FilledTensor) else value.nbytes
             found[prefix + node.name] = size // value.dtype.itemsize
     return found

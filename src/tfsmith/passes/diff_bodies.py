@@ -238,7 +238,8 @@ class _Digests:
 
 def _kind(node: Node) -> tuple[Any, ...] | None:
     found = node.peek("value") if node.op == "Const" else None
-    return (found.value.dtype.name, found.value.shape.dims) if found is not None and found.kind == "tensor" else None
+    tensor = None if found is None else found.tensor
+    return None if tensor is None else (tensor.dtype.name, tensor.shape.dims)
 
 
 def _inputs_first(nodes: Mapping[str, Node]) -> list[Node]:
@@ -452,10 +453,9 @@ def diff_attrs(
     for key in sorted({*first, *second}):
         one, other = first.get(key), second.get(key)
         if _equal(one or defaults[0].get(key), other or defaults[1].get(key), functions):
-            both = one is not None and other is not None and one.kind == "tensor"
-            if both and pairs is not None and one.value is not other.value:  # type: ignore[union-attr]
-                label = name if key == "value" else f"{name} ({key})"
-                pairs.append(TensorPair(label, one.value, other.value))  # type: ignore[union-attr]
+            left, right = (None if found is None else found.tensor for found in (one, other))
+            if left is not None and right is not None and pairs is not None and left is not right:
+                pairs.append(TensorPair(name if key == "value" else f"{name} ({key})", left, right))
             continue
         yield AttrChange(key, one, other)
 

@@ -234,5 +234,5 @@ def _bound(node: Node, call: Node) -> dict[str, Attr]:
     return {
         key: values[attr.value]
         for key, attr in node.attrs.items()
-        if attr.kind == "placeholder" and attr.value in values
+        if attr.kind == "placeholder" and isinstance(attr.value, str) and attr.value in values
     }

@@ -77,8 +77,7 @@ def _constant(graph: Graph, node: Node, position: int) -> Tensor | None:
             return None
         if source.op == "Const":
             value = source.peek("value")
-            found: Tensor | None = value.value if value is not None and value.kind == "tensor" else None
-            return found
+            return None if value is None else value.tensor
         if source.op != "Identity":
             return None
         node, position = source, 0

@@ -464,10 +464,9 @@ def _baked_in(graph: Graph, sizes: set[int]) -> list[Note]:
     for node in graph:
         position = SHAPE_INPUTS.get(node.op)
         const = None if position is None or position >= len(node.inputs) else graph.producer(node, position)
-        value = None if const is None or const.op != "Const" else const.attrs.get("value")
-        if const is None or value is None or value.kind != "tensor":
+        if const is None or const.constant is None:
             continue
-        if _first_size(value.value) in sizes:
+        if _first_size(const.constant) in sizes:
             names.append(const.name)
     if not names:
         return []

@@ -52,8 +52,7 @@ class SavedVariable:
     @property
     def dtype(self) -> DType:
         """The type of its value."""
-        kind: DType = self.node.get("dtype")
-        return kind
+        return self.node.dtype("dtype")
 
 
 def free_scope(graph: Graph, name: str) -> str:
@@ -204,7 +203,7 @@ def rename_in_saver(meta: MetaGraph, names: Mapping[str, str]) -> MetaGraph:
         const, old = _names_of(body, node)
         new = [names.get(name, name) for name in old]
         if new != old:
-            tensor = StringTensor(const.get("value").shape, [name.encode() for name in new])
+            tensor = StringTensor(const.tensor("value").shape, [name.encode() for name in new])
             scope = body.name if isinstance(body, Function) else ""
             changes.setdefault(scope, {})[const.name] = const.replace(attrs={"value": tensor})
     if not changes:

@@ -148,10 +148,9 @@ def _nothing(model: Model, wanted: Wanted, constants: Sequence[Node], stuck: Seq
 
 def _value(node: Node) -> Tensor | None:
     """The value of a constant, if it is one that a variable can hold."""
-    found = node.attrs.get("value") if node.op == "Const" else None
-    if found is None or found.kind != "tensor":
+    tensor = node.constant
+    if tensor is None:
         return None
-    tensor: Tensor = found.value
     can_hold = tensor.dtype.itemsize or tensor.dtype.name == "string"
     return tensor if can_hold and node.get("dtype") == tensor.dtype else None
 

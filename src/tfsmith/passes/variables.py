@@ -116,9 +116,9 @@ def _concat_axis(graph: Graph, name: str, rank: int) -> int:
     reads = [name, *(use.node.name for use in graph.consumers(name) if use.node.op == "Identity")]
     for user in (use.node for read in reads for use in graph.consumers(read) if use.node.op == "ConcatV2"):
         axis = graph.producer(user, len(user.data_inputs) - 1)
-        value = None if axis is None else axis.attrs.get("value")
-        if value is not None and value.kind == "tensor" and value.value.dtype.name in ("int32", "int64"):
-            number = int(value.value.numpy().reshape(-1)[:1].sum())
+        value = None if axis is None else axis.constant
+        if value is not None and value.dtype.name in ("int32", "int64"):
+            number = int(value.numpy().reshape(-1)[:1].sum())
             return number % rank if -rank <= number < rank else 0
     return 0
 
@@ -189,9 +189,9 @@ def initial_values(graph: Graph, initializers: Sequence[str]) -> dict[str, Tenso
         if node.op not in INITIAL_WRITES or len(node.data_inputs) < 2:
             continue
         variable, source = _origin(graph, node.inputs[0]), _origin(graph, node.data_inputs[1], ("Const",))
-        value = None if source is None or source not in graph else graph[source].attrs.get("value")
-        if variable is not None and value is not None and value.kind == "tensor":
-            found[variable] = value.value
+        value = None if source is None or source not in graph else graph[source].constant
+        if variable is not None and value is not None:
+            found[variable] = value
     return found
 
 

@@ -349,22 +349,21 @@ class _Library:
         types_attr, index = call.types, position - call.first
         if index < 0:
             return node
-        types = node.attrs[types_attr]
-        if types.kind != "list(type)" or index >= len(types.value):
+        types = node.attrs[types_attr].dtypes
+        if index >= len(types):
             what = f"attribute {types_attr!r} does not say the type of input {position}"
             raise InvalidModelError(what, where=where, remedy=_DAMAGED)
-        changes: dict[str, object] = {types_attr: (*types.value[:index], value.dtype, *types.value[index + 1 :])}
+        changes: dict[str, object] = {types_attr: (*types[:index], value.dtype, *types[index + 1 :])}
         in_loop = in_loop or node.op.endswith("While")
         for key in call.functions:
             found = node.attrs[key]
-            if found.kind == "func":
-                changes[key] = self._converted(found.value, index, value, where, in_loop, is_body=key == "body")
-            else:
-                changes[key] = tuple(self._converted(func, index, value, where, in_loop) for func in found.value)
+            is_body = found.kind == "func" and key == "body"
+            made = tuple(self._converted(func, index, value, where, in_loop, is_body=is_body) for func in found.funcs)
+            changes[key] = made[0] if found.kind == "func" else made
         for key in ("output_shapes", "_output_shapes"):  # a loop gives what it takes
             shapes = node.attrs.get(key)
             if node.op.endswith("While") and shapes is not None and shapes.kind == "list(shape)":
-                changes[key] = (*shapes.value[:index], value.shape, *shapes.value[index + 1 :])
+                changes[key] = (*shapes.items[:index], value.shape, *shapes.items[index + 1 :])
         return node.replace(attrs=changes)
 
     def _converted(

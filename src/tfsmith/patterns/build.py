@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.names import nearest
@@ -394,7 +394,7 @@ class _Builder:
             if arg.number_attr:
                 yield arg.number_attr, Attr("int", count)
             if arg.type_list_attr and None not in types:
-                yield arg.type_list_attr, Attr("list(type)" if types else "list", tuple(types))
+                yield arg.type_list_attr, attr(types)
             if arg.type_attr and types and types[0] is not None:
                 yield arg.type_attr, Attr("type", types[0].base)
 
@@ -413,7 +413,7 @@ class _Builder:
             return self._inference.constant(self._body, source.endpoint)
         draft = self._drafts[source.endpoint.node]
         found = draft.attrs.get("value") if draft.op == "Const" else None
-        return None if found is None or found.kind != "tensor" else found.value
+        return None if found is None else found.tensor
 
     def _folded(self, draft: Draft) -> Draft | None:
         values = [self._constant(source) for source in draft.inputs]

@@ -167,8 +167,7 @@ def reads_weight(index: BodyIndex, node: Node) -> bool:
         if node.op in VARIABLES or node.op == "ReadVariableOp":
             return True
         if node.op == "Const":
-            found = node.attrs.get("value")
-            return found is not None and found.kind == "tensor" and found.value.dtype.name.startswith(_NUMBERS)
+            return node.constant is not None and node.constant.dtype.name.startswith(_NUMBERS)
         data = index.data(node.name)
         below = index.nodes.get(data[0].node) if node.op == "Identity" and data else None
         if below is None:
@@ -179,10 +178,9 @@ def reads_weight(index: BodyIndex, node: Node) -> bool:
 
 def small_constant(node: Node) -> Tensor | None:
     """The value of a constant of a few numbers."""
-    found = node.attrs.get("value") if node.op == "Const" else None
-    if found is None or found.kind != "tensor" or isinstance(found.value, OpaqueTensor):
+    tensor = node.constant
+    if tensor is None or isinstance(tensor, OpaqueTensor):
         return None
-    tensor: Tensor = found.value
     return tensor if 0 < (tensor.shape.elements or 0) <= _MOST_VALUES else None
 
 

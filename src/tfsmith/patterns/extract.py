@@ -13,7 +13,6 @@ from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node, is_index
 from tfsmith.ir.op_database import OpLookup, builtin_op, is_commutative
 from tfsmith.ir.recipe import ConstantQuery, NodeQuery, Pattern, Query, Recipe, TargetNode, Variant
-from tfsmith.ir.tensor import Tensor
 from tfsmith.records import field, record
 
 __all__ = ["extract", "Attrs", "recipe_from_pattern"]
@@ -411,9 +410,9 @@ class _Builder:
 
 def _constant(node: Node) -> ConstantQuery | None:
     found = node.attrs.get("value")
-    if found is None or found.kind != "tensor":
+    tensor = None if found is None else found.tensor
+    if tensor is None:
         return None
-    tensor: Tensor = found.value
     count = tensor.shape.elements or 0
     if not 0 < count <= _MOST_VALUES or (tensor.dtype.itemsize == 0 and tensor.dtype.name != "string"):
         return None

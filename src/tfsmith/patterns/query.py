@@ -460,10 +460,10 @@ def attr_of(node: Node, name: str, index: BodyIndex) -> Attr | None:
 def is_same_attr(wanted: Attr, found: Attr) -> bool:
     """Whether two attributes are equal. Floats are compared as the file stores them, in 32 bits; NaN equals nothing."""
     if wanted.kind.startswith("list") and found.kind.startswith("list"):
-        if len(wanted.value) != len(found.value):
+        if len(wanted.items) != len(found.items):
             return False
-        same_kind = not wanted.value or wanted.kind == found.kind  # an empty list carries no kind
-        return same_kind and all(map(_is_same, wanted.value, found.value))
+        same_kind = not wanted.items or wanted.kind == found.kind  # an empty list carries no kind
+        return same_kind and all(map(_is_same, wanted.items, found.items))
     return wanted.kind == found.kind and _is_same(wanted.value, found.value)
 
 
@@ -503,9 +503,9 @@ def constant_misfit(wanted: ConstantQuery, node: Node) -> str | None:
     value is not made either.
     """
     value = node.attrs.get("value")
-    if value is None or value.kind != "tensor":
+    tensor = None if value is None else value.tensor
+    if tensor is None:
         return f"its value must be {_values(wanted)}, and it has none"
-    tensor: Tensor = value.value
     if isinstance(tensor, OpaqueTensor):
         return f"its value must be {_values(wanted)}, and it is of dtype {tensor.dtype}"
     if wanted.shape is not None and tensor.shape.dims != wanted.shape:

@@ -358,11 +358,12 @@ class GraphBuilder:
 
 def _known_types(definition: OpDef, inputs: Sequence[Operand], given: Mapping[str, Attr]) -> dict[str, DType]:
     """The dtypes that attributes and those inputs that are tensors already give to type attributes."""
-    types = {one.name: one.default.value for one in definition.attrs if one.kind == "type" and one.default is not None}
+    defaults = {one.name: one.default.dtype for one in definition.attrs if one.default is not None}
+    types = {name: kind for name, kind in defaults.items() if kind is not None}
     for arg, value in zip(definition.inputs, inputs, strict=True):
         if arg.type_attr and not arg.number_attr and isinstance(value, (Output, Variable)):
             types[arg.type_attr] = value.dtype.base
-    return types | {name: value.value for name, value in given.items() if value.kind == "type"}
+    return types | {name: value.dtype for name, value in given.items() if value.dtype is not None}
 
 
 def _attrs_told_by(arg: ArgDef, group: Sequence[Output]) -> dict[str, Attr]:

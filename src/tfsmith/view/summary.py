@@ -178,7 +178,7 @@ def _total_of_nodes(nodes: Iterable[Node]) -> Totals:
 
 def _constants(graph: Graph, bodies: list[Node]) -> Totals:
     values = [node.peek("value") for node in (*graph.nodes, *bodies) if node.op == "Const"]
-    return _total(found.value for found in values if found is not None and found.kind == "tensor")
+    return _total(found.tensor for found in values if found is not None and found.tensor is not None)
 
 
 def _sum(rows: Iterable[tuple[str, int, int]]) -> Totals:
@@ -324,10 +324,12 @@ def node_facts(nodes: Iterable[Node]) -> list[dict[str, Any]]:
 
 def attr_facts(attr: Attr) -> Any:
     """The value of an attribute as JSON has it; a tensor is shown by dtype and shape."""
-    return [_value(item) for item in attr.value] if isinstance(attr.value, tuple) else _value(attr.value)
+    return _value(attr.value)
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_value(item) for item in value]
     if isinstance(value, float):
         return _float(value)
     if isinstance(value, bytes):
@@ -434,8 +436,7 @@ def _side(value: Any) -> Any:
         return value
     if isinstance(value, Shape):
         return shape_facts(value)
-    kind = "list" if isinstance(value, tuple) else "other"
-    return attr_facts(Attr(kind, value))
+    return _value(value)
 
 
 def _body(body: BodyDifference) -> dict[str, Any]:

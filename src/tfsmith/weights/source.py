@@ -95,9 +95,8 @@ def weights_of(model: Model, *, constants: bool = False) -> Weights:
 def _constants(model: Model) -> list[tuple[Node, Tensor]]:
     found = []
     for node in model.graph:
-        value = node.attrs.get("value") if node.op == "Const" else None
-        if value is not None and value.kind == "tensor":
-            found.append((node, value.value))
+        if node.constant is not None:
+            found.append((node, node.constant))
     return found
 
 

@@ -16,7 +16,7 @@ from tfsmith.formats.graph.nodes import (
     read_nodes,
     scan_places,
 )
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.attr import attr as make_attr
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.function import Function, FunctionParts, Library
@@ -125,7 +125,7 @@ def _attr(message: Any) -> AttrDef:
     default = attr_from_message(message.default_value, message.name) if message.HasField("default_value") else None
     minimum = message.minimum if message.has_minimum else None
     found = attr_from_message(message.allowed_values, message.name) if message.HasField("allowed_values") else None
-    allowed = found.value if found is not None and found.kind in ("list(type)", "list(string)") else ()
+    allowed = tuple(item for item in (found.items if found is not None else ()) if isinstance(item, (DType, bytes)))
     return AttrDef(message.name, message.type, default, minimum, allowed)
 
 
@@ -150,8 +150,7 @@ def op_to_message(op: OpDef) -> Any:
         if attr.minimum is not None:
             added.has_minimum, added.minimum = True, attr.minimum
         if attr.allowed:
-            kind = "list(type)" if isinstance(attr.allowed[0], DType) else "list(string)"
-            added.allowed_values.ParseFromString(plan_attr(Attr(kind, attr.allowed)).tobytes())
+            added.allowed_values.ParseFromString(plan_attr(make_attr(attr.allowed)).tobytes())
     message.control_output.extend(op.control_outputs)
     message.is_stateful = op.is_stateful
     message.is_commutative = op.is_commutative
