@@ -12,7 +12,7 @@ from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
 from tfsmith.records import record
 from tfsmith.storage.checksums import mask, span_crc32c
 from tfsmith.storage.sink import Sink
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, from_bytes
 
 if TYPE_CHECKING:
     import numpy
@@ -23,6 +23,7 @@ __all__ = [
     "TensorBase",
     "SpanTensor",
     "ArrayTensor",
+    "integer_tensor",
     "FilledTensor",
     "StringTensor",
     "OpaqueTensor",
@@ -57,6 +58,17 @@ class Tensor(Protocol):
         """The values, read-only. Reads them; checks their checksum where there is one."""
         ...
 
+    def verify(self) -> bool:
+        """Reads the stored bytes, in pieces, and compares their checksum.
+
+        Returns:
+            Whether all of them have one; nothing is read where there is none.
+
+        Raises:
+            ChecksumError: They are not what was written.
+        """
+        ...
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """The values, for `numpy.asarray`; a copy where another dtype or a copy is asked for."""
         ...
@@ -85,6 +97,10 @@ class TensorBase:
     def nbytes(self: Tensor) -> int:
         """The size of the values in bytes; no I/O."""
         return (self.shape.elements or 0) * self.dtype.itemsize
+
+    def verify(self: Tensor) -> bool:
+        """Has nothing to compare: there is no checksum."""
+        return False
 
     def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """The values, for `numpy.asarray`: read-only; a copy where another dtype or a copy is asked for."""
@@ -127,19 +143,22 @@ class SpanTensor(TensorBase):
             remedy = "the file is damaged; fetch it again"
             raise InvalidModelError(what, path=self.span.name, offset=self.span.start, remedy=remedy)
 
-    def verify(self) -> None:
-        """Reads all bytes and compares their checksum, if there is one.
+    def verify(self) -> bool:
+        """Reads all bytes and compares their checksum; returns whether there is one.
 
         Raises:
             ChecksumError: They are not what was written.
         """
-        if self.masked_crc is not None and mask(span_crc32c(self.span)) != self.masked_crc:
+        if self.masked_crc is None:
+            return False
+        if mask(span_crc32c(self.span)) != self.masked_crc:
             raise ChecksumError(
                 f"the values of {self.label} do not fit their checksum",
                 path=self.span.name,
                 offset=self.span.start,
                 remedy="the file is damaged, or comes from another step than its index; fetch the set again",
             )
+        return True
 
     def numpy(self) -> NDArray[Any]:
         """The values: a read-only view of the mapped file where it is aligned, else a copy."""
@@ -156,6 +175,15 @@ class SpanTensor(TensorBase):
     def parts(self) -> Iterator[bytes | Span]:
         """The span itself; nothing is read."""
         yield self.span
+
+
+def integer_tensor(values: int | Sequence[int], dtype: DType) -> SpanTensor:
+    """A scalar or a vector of integers, made without numpy, which takes longer to load than most graphs to change."""
+    shape = Shape(()) if isinstance(values, int) else Shape((len(values),))
+    numbers = (values,) if isinstance(values, int) else values
+    return SpanTensor(
+        dtype, shape, from_bytes(b"".join(one.to_bytes(dtype.itemsize, "little", signed=True) for one in numbers))
+    )
 
 
 @record(eq=False, repr=False)
@@ -335,6 +363,10 @@ class SlicedTensor(TensorBase):
     dtype: DType
     shape: Shape
     pieces: tuple[Piece, ...]
+
+    def verify(self) -> bool:
+        """Compares the checksums of all pieces; returns whether each has one."""
+        return False not in {piece.tensor.verify() for piece in self.pieces}
 
     def numpy(self) -> NDArray[Any]:
         """The whole, assembled in memory."""

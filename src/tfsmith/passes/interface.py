@@ -30,8 +30,6 @@ from tfsmith.ops.families import (
     SHAPE_INPUTS,
     VARIABLES,
 )
-from tfsmith.ops.inference import find_conflicts
-from tfsmith.ops.traits import is_random
 from tfsmith.records import record, replace
 
 __all__ = [
@@ -79,6 +77,8 @@ class Note:
 
 def find_training(graph: Graph) -> list[Note]:
     """What in a pruned graph only makes sense in training. Looks at every node once."""
+    from tfsmith.ops.traits import is_random  # `show` needs this module, and no traits
+
     found: list[Note] = []
     nodes = list(graph)
     for function in graph.library.values():
@@ -390,6 +390,8 @@ def check_shapes(before: Graph, after: Graph, notes: Sequence[Note]) -> None:
     Raises:
         UsageError: An op cannot.
     """
+    from tfsmith.ops.inference import find_conflicts  # `show` needs this module, and no shape functions
+
     found = () if before is after else find_conflicts(after)
     old = {(one.where, one.node) for one in find_conflicts(before)} if found else set()
     for conflict in found:

@@ -101,7 +101,8 @@ def _saved_model(model: Model, meta: MetaGraph) -> Repacked:
     is_mute = not any(key != INIT_SIGNATURE for key in meta.signatures)
     remedy = "add one: --add-signature serving_default --input KEY=TENSOR --output KEY=TENSOR"
     notes = (Note("the SavedModel has no signature", (), remedy),) if is_mute else ()
-    return Repacked(_wrapped(model, "saved_model", meta), tuple(assets), notes)
+    wrapped = replace(_wrapped(model, "saved_model", meta), side_files=model.side_files)  # such as a frozen one has
+    return Repacked(wrapped, tuple(assets), notes)
 
 
 def _is_named(meta: MetaGraph, main_op: str) -> bool:

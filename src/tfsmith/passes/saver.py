@@ -17,7 +17,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import OBJECT_GRAPH_KEY, FreeNames, free_name
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR, Shape
-from tfsmith.ir.tensor import ArrayTensor, StringTensor
+from tfsmith.ir.tensor import StringTensor, integer_tensor
 from tfsmith.ops.families import DIRECT_CALLS, RESTORES, SAVER_OPS, SAVES, VARIABLES
 from tfsmith.passes.variables import find_source, find_value, restore_sources
 from tfsmith.records import record, replace
@@ -104,7 +104,7 @@ class _Saver:
         return self._add(name, "Const", (), {"dtype": _STRING, "value": tensor})
 
     def _number(self, name: str, value: int) -> str:
-        return self._add(name, "Const", (), {"dtype": _INT32, "value": ArrayTensor.of(value, _INT32)})
+        return self._add(name, "Const", (), {"dtype": _INT32, "value": integer_tensor(value, _INT32)})
 
     def _save(self, filename: str, variables: Sequence[SavedVariable]) -> str:
         names = self._strings("SaveV2/tensor_names", [variable.key for variable in variables])

@@ -17,7 +17,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR, Shape
-from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
+from tfsmith.ir.tensor import FilledTensor, StringTensor, Tensor, integer_tensor
 from tfsmith.ops.families import BATCH_NORMS, VARIABLES
 from tfsmith.passes.export import AssetFile, add_main_op, find_assets, meta_info, side_assets
 from tfsmith.passes.former_variables import Signs
@@ -357,7 +357,7 @@ class _Work:
     def _zeros(self, name: str, kind: DType, shape: Shape) -> str:
         """What a variable holds before it is restored."""
         index = _INT32 if all(dim < 2**31 for dim in shape.dims or ()) else _INT64
-        dims = ArrayTensor.of(shape.dims or (), index)
+        dims = integer_tensor(shape.dims or (), index)
         zero = FilledTensor(kind, SCALAR, b"") if kind.itemsize else StringTensor(SCALAR, (b"",))
         free = self._taken.take
         size = self._add(Node(free(f"{name}/shape_as_tensor"), "Const", (), {"dtype": index, "value": dims}))

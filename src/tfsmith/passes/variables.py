@@ -166,8 +166,10 @@ def _copied(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Source]:
     found: dict[str, Source] = {}
     for name, source in sources.items():
         for use in graph.consumers(name, 0) if name in graph else ():
+            if use.node.op != "AssignVariableOp" or use.input != 0:
+                continue
             data = use.node.data_inputs
-            if use.node.op != "AssignVariableOp" or use.input != 0 or len(data) < 2:
+            if len(data) < 2:
                 continue
             value = graph.by_name.get(graph.resolve(data[1]).node)
             if value is not None and value.op == "ReadVariableOp" and value.inputs:

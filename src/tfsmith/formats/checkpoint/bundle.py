@@ -52,6 +52,7 @@ __all__ = [
     "data_file",
     "Bundle",
     "open_bundle",
+    "file_of",
     "index_file",
 ]
 
@@ -61,7 +62,13 @@ _OTHER_STEP = "the .index and the .data files seem to come from different steps;
 
 def data_file(prefix: Path, shard: int, shards: int) -> Path:
     """The name of a data file."""
-    return Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}")
+    return file_of(prefix, f".data-{shard:05d}-of-{shards:05d}")
+
+
+def file_of(prefix: Path, ending: str) -> Path:
+    """The file of a checkpoint with this ending. One with an empty base name has its folder as prefix."""
+    inside = prefix.is_dir() and (prefix / ".index").is_file()
+    return prefix / ending if inside else Path(f"{prefix}{ending}")
 
 
 @record
@@ -178,14 +185,15 @@ class StoredTensor(TensorBase):
         """The bytes as they lie in the file, in its byte order; opens the file, reads nothing."""
         return self.files.span(self.entry, self.label)
 
-    def verify(self) -> None:
-        """Reads the values through a small buffer and compares their checksum.
+    def verify(self) -> bool:
+        """Reads the values through a small buffer and compares their checksum; there always is one.
 
         Raises:
             ChecksumError: They are not what was written.
         """
         for _ in self.verifying():
             pass
+        return True
 
     def verifying(self) -> Iterator[int]:
         """As `verify`, step by step: how many bytes were read in each."""
@@ -315,7 +323,7 @@ _REMEDY = "the file is damaged; fetch it again"
 
 def index_file(prefix: Path) -> Path:
     """The name of the index of a checkpoint."""
-    return Path(f"{prefix}.index")
+    return file_of(prefix, ".index")
 
 
 def open_bundle(prefix: Path) -> Bundle:

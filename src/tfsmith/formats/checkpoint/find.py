@@ -16,7 +16,7 @@ from tfsmith.errors import (
     UsageError,
     WrongFileError,
 )
-from tfsmith.formats.checkpoint.bundle import open_bundle
+from tfsmith.formats.checkpoint.bundle import index_file, open_bundle
 from tfsmith.formats.kinds import STATE_FILE
 from tfsmith.formats.sniff import refuse_foreign, sniff
 from tfsmith.ir.model import Checkpoint
@@ -177,7 +177,7 @@ def _is_v1_file(path: Path) -> bool:
 
 def index_of(prefix: Path) -> Path:
     """The index file of a V2 checkpoint."""
-    return prefix.with_name(prefix.name + ".index")
+    return index_file(prefix)
 
 
 def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
@@ -220,8 +220,12 @@ def _v1_shards(prefix: Path) -> tuple[Path, ...]:
 
 def prefixes_in(folder: Path) -> list[Path]:
     """The prefixes of all V2 checkpoints in a folder, by step, then name."""
-    found = [path.with_suffix("") for path in folder.glob("*.index") if path.is_file()]
+    found = [_prefix_of(path) for path in folder.glob("*.index") if path.is_file()]
     return sorted(found, key=_step_and_name)
+
+
+def _prefix_of(index: Path) -> Path:
+    return index.parent if index.name == ".index" else index.with_suffix("")
 
 
 def _step_and_name(prefix: Path) -> tuple[int, str]:

@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, UnreadableFileError
 from tfsmith.formats.checkpoint.find import open_checkpoint
-from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
+from tfsmith.formats.checkpoint.writer import write_variables
 from tfsmith.formats.graph.graphdef import check_size
 from tfsmith.formats.graph.metagraph import plan_meta_graph, read_meta_graph
 from tfsmith.formats.kinds import MAIN_FILES
@@ -139,16 +139,16 @@ def write_saved_model(model: Model, folder: Path, *, text: bool = False, shards:
         OutputError: The disk refuses.
         LimitError: The main file would be over 2 GiB.
     """
-    plan = plan_saved_model(model)
-    check_size(plan, folder)
     with explained(folder):
         folder.mkdir()
+    _write_variables(model, folder / "variables", shards, link=link)  # first, for the disk is slower than we are
+    plan = plan_saved_model(model)
+    check_size(plan, folder)
     if text:
         write_text_file(folder / "saved_model.pbtxt", "SavedModel", plan)
     else:
         with FileSink(folder / "saved_model.pb") as sink:
             sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
-    _write_variables(model, folder / "variables", shards, link=link)
     for side in model.side_files:
         if side.leads_out:
             what = "this link leads out of the model, so it is not copied"
@@ -166,7 +166,4 @@ def _write_variables(model: Model, folder: Path, shards: int, *, link: bool) -> 
         return
     with explained(folder):
         folder.mkdir()
-    if model.checkpoint is not None and model.checkpoint.version == 2:
-        copy_checkpoint(model.checkpoint, folder / "variables", link=link)
-    else:
-        write_checkpoint(folder / "variables", model.variables, shards=shards, link=link)
+    write_variables(model, folder / "variables", shards=shards, link=link)
