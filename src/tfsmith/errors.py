@@ -106,7 +106,7 @@ def _elided(text: str, size: int) -> str:
 
 
 class UsageError(TfsmithError):
-    """The caller asked for something that makes no sense, or left something out."""
+    """The call is invalid or incomplete."""
 
 
 class NotFoundInModelError(TfsmithError):

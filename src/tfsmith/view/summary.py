@@ -66,7 +66,7 @@ class Summary:
         variables: The variables, from the checkpoint if there is one, else from the graph's nodes.
         variables_from: "checkpoint", "graph" or "".
         optimizer_slots: Those of the variables that only an optimizer needs.
-        constants: The values that lie in the graph itself.
+        constants: The values in the graph itself.
         node_count: Nodes of the graph.
         function_nodes: Nodes inside functions.
         ops: Ops of graph and functions, by count.
@@ -313,7 +313,7 @@ def op_facts(model: Model) -> dict[str, int]:
 
 
 def node_facts(nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    """Nodes with ops, inputs and attributes; tensors are told by dtype and shape."""
+    """Nodes with ops, inputs and attributes; tensors are shown by dtype and shape."""
     return [
         {
             "name": node.name,
@@ -327,7 +327,7 @@ def node_facts(nodes: Iterable[Node]) -> list[dict[str, Any]]:
 
 
 def attr_facts(attr: Attr) -> Any:
-    """The value of an attribute as JSON has it; a tensor is told by dtype and shape."""
+    """The value of an attribute as JSON has it; a tensor is shown by dtype and shape."""
     return _value(attr.value)
 
 
@@ -350,7 +350,7 @@ def _value(value: Any) -> Any:
 
 
 def collection_facts(model: Model) -> dict[str, Any]:
-    """Every collection with its kind and values; tensors come with dtype and shape where the graph tells them."""
+    """Every collection with its kind and values; tensors come with dtype and shape where the graph has them."""
     return {
         key: {"kind": found.kind, "values": _collection_values(model, found)}
         for key, found in model.collections.items()
