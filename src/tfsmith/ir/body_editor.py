@@ -220,7 +220,7 @@ class BodyEditor:
             raise UsageError(what, remedy="rewire a tensor to a tensor, or ^node to ^node")
         self._node(source.node)
         text = self._text(target)
-        needed = self._needed_by(target.node)
+        needed = self._needed_by(target.node, until=source.node)
         listed = None if only is None else set(map(self._named, [only] if isinstance(only, str) else only))
         keeps_shape = self._shape(target).dims is not None and self._shape(source) == self._shape(target)
         changed = 0
@@ -477,8 +477,14 @@ class BodyEditor:
             total = 1
         return TensorName.of(node.name, [f"{node.name}:{number}" for number in range(total)])
 
-    def _needed_by(self, name: str, *, through: bool = False) -> _NameSet:
-        """The names of all nodes that a node needs, itself included; not `through` the back edges of loops."""
+    def _needed_by(self, name: str, *, through: bool = False, until: str | None = None) -> _NameSet:
+        """The names of all nodes that a node needs, itself included.
+
+        Args:
+            name: The node.
+            through: Whether to follow the back edges of loops.
+            until: A node beyond which nothing is wanted.
+        """
         seen: set[str] = set()
         todo = [name]
         while todo:
@@ -487,7 +493,8 @@ class BodyEditor:
             if one in seen or node is None or (node.op in BACK_EDGES and not through and one != name):
                 continue
             seen.add(one)
-            todo += map(self._body.source, node.inputs)
+            if one != until:
+                todo += map(self._body.source, node.inputs)
         return seen
 
     def _shape(self, endpoint: Endpoint) -> Shape:

@@ -183,7 +183,7 @@ class Node(_Slots, Immutable):
             return default
         if found is None or (found.kind != kind and not (found.kind == "list" and kind.startswith("list("))):
             what = "is missing" if found is None else f"is of kind {found.kind}, not {kind}"
-            remedy = "TensorFlow refuses this graph too; write it again from its source"
+            remedy = "node.attrs has what is there; if its op wants it so, the file is damaged"
             raise InvalidModelError(
                 f"attribute {name!r} {what}", where=f"node {self.name!r} ({self.op})", remedy=remedy
             )
