@@ -22,6 +22,8 @@ from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.storage.span import from_bytes
 from tfsmith.wire.plan import encode_varint
 
+pytestmark = pytest.mark.slow
+
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 UINT64 = st.integers(0, (1 << 64) - 1)
 KEYS = st.one_of(st.binary(max_size=12), st.lists(st.sampled_from([b"a", b"layer/", b"\xff", b"\x00"])).map(b"".join))

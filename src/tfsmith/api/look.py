@@ -35,7 +35,8 @@ def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = Tru
         if not summary and set(parts) - {"variables"}:
             raise model.no_graph()
         return facts
-    if "outputs" in parts or (summary and not model.signatures):
+    is_whole = "missing" not in facts.get("graph", {})
+    if "outputs" in parts or (summary and is_whole and not model.signatures):
         facts["likely"] = {
             "inputs": [_candidate_facts(found) for found in likely_inputs(model)],
             "outputs": [_candidate_facts(found) for found in likely_outputs(model)],

@@ -165,7 +165,7 @@ class MemorySource:
 
 
 def open_file(path: str | os.PathLike[str]) -> Span:
-    """Maps a file and gives the span of all of it. No byte is read yet.
+    """Maps a file and returns the span of all of it. No byte is read yet.
 
     Raises:
         UnreadableFileError: It is missing, is a folder, or may not be read.
@@ -293,7 +293,7 @@ class Span:
         """The part from `start` to `stop`, counted from this span's own start.
 
         Raises:
-            TruncatedFileError: The part does not lie inside this span.
+            TruncatedFileError: The part is not inside this span.
         """
         if not 0 <= start <= stop <= self.stop - self.start:
             raise TruncatedFileError(

@@ -1,6 +1,6 @@
 """Reads checkpoints of version 1: one file, or shards `PREFIX-SSSSS-of-NNNNN`, each a table of `SavedTensorSlices`.
 
-The key "" holds what there is: names, dtypes, shapes and slices. Under the key of each slice lies a TensorProto that
+The key "" holds what there is: names, dtypes, shapes and slices. Under the key of each slice is a TensorProto that
 has nothing but a list of values: floats as they are in memory, integers, booleans and halves as varints.
 """
 
@@ -100,7 +100,7 @@ def v1_files(path: Path) -> tuple[Path, ...]:
 
 
 class CheckpointV1(Mapping[str, Tensor]):
-    """A checkpoint of version 1: names to tensors, in the order of the names; values are read when asked for.
+    """A checkpoint of version 1: names to tensors, in the order of the names; values are read when needed.
 
     Attributes:
         files: The files that it is made of.
@@ -177,7 +177,7 @@ class _Saved:
             raise self.damaged(f"its slices do not cover it: {flaw}")
         if len(pieces) == 1:
             return pieces[0].tensor
-        # Every element takes a byte at least, so a shape that is out of proportion must not ask for memory.
+        # Every element takes a byte at least, so a shape that is out of proportion must not allocate memory.
         if (self.shape.elements or 0) > MAX_SNAPPY_RATIO * sum(
             table.size for table in {table for _, table in self.slices}
         ):

@@ -36,7 +36,7 @@ def _fields_of(message: str) -> Mapping[int, Field]:
 
 @records.record(frozen=False)
 class _Entry:
-    """A field of an opened message: where it stands, and what takes its place if it changed."""
+    """A field of an opened message: where it is, and what takes its place if it changed."""
 
     number: int
     whole: Span
