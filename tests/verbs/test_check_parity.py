@@ -203,3 +203,16 @@ def test_tflite_converts_recurrent_models_of_a_fixed_batch(kind: str, batch: int
     assert [one.subject for one in found.obstacles] == ["TensorListReserve"]
     with pytest.raises(Exception, match="requires element_shape to be static"):
         converter.convert()
+
+
+@pytest.mark.parametrize("op", ["MatMul", "IsInf", "Lgamma", "MatrixSetDiag", "Asin", "Betainc"])
+def test_tflite_has_what_the_table_says(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    target = find_target("tflite")
+    if not tf.__version__.startswith(f"{target.version}."):
+        pytest.skip(f"the table is of TensorFlow {target.version}")
+    monkeypatch.syspath_prepend(str(TOOLS))
+    import tflite_ops  # type: ignore[import-not-found, unused-ignore]
+
+    assert (tflite_ops.ask(op) == "yes") == (op in target.ops)

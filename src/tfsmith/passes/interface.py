@@ -631,6 +631,7 @@ def _asked(
     Raises:
         UsageError: The outputs need a placeholder that is no input: nothing could run it.
     """
+    given = {name: _info(model, graph, tensor) for name, tensor in sorted(inputs.items())}
     found = {name: _info(model, graph, tensor) for name, tensor in sorted(outputs.items())}
     ends = {parse_input(tensor).node for tensor in outputs.values()}
     fed = {parse_input(tensor).node for tensor in inputs.values()}
@@ -644,7 +645,7 @@ def _asked(
         what = f"the outputs need {len(names)} more input{'s' * (len(names) != 1)}: {shortened(names)}"
         remedy = "name them as inputs too, or leave all inputs out to have them found"
         raise UsageError(what, path=model.path, remedy=remedy)
-    return Signature({name: _info(model, graph, one) for name, one in sorted(inputs.items())}, found, method_name)
+    return Signature(given, found, method_name)
 
 
 def _shaped(signature: Signature, model: Model, graph: Graph) -> Signature:
