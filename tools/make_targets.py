@@ -2,10 +2,11 @@
 
     python tools/make_targets.py openvino                 asks the installed OpenVINO, op by op
     python tools/make_targets.py flex                     asks the installed TensorFlow which ops run as select ops
+    python tools/make_targets.py tflite                   asks the installed TensorFlow Lite converter, op by op
     python tools/make_targets.py tensorflow INDEX         reads the wheels of all releases at a package index
 
 `INDEX` is the address of a simple index. Of each wheel only its table of contents and the files with op names are
-fetched. The tables of MIGraphX, TensorFlow Lite's own ops and tf2onnx name their sources; they were taken by hand.
+fetched. The tables of MIGraphX and tf2onnx name their sources; they were taken by hand, and have names only.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import datetime
 import html
 import io
 import re
+import subprocess
+import sys
 import tempfile
 import urllib.request
 import zipfile
@@ -34,13 +37,15 @@ FLOAT, BLOCK = 1, 1 << 18
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("table", choices=("openvino", "flex", "tensorflow"))
+    parser.add_argument("table", choices=("openvino", "flex", "tflite", "tensorflow"))
     parser.add_argument("index", nargs="?", help="a package index, for `tensorflow`")
     arguments = parser.parse_args()
     if arguments.table == "openvino":
         _write_openvino()
     elif arguments.table == "flex":
         _write_flex()
+    elif arguments.table == "tflite":
+        _write_tflite()
     else:
         _write_releases(arguments.index)
 
@@ -168,6 +173,36 @@ def _write_flex() -> None:
         "date": _today(),
     }
     _table("flex", header, wrap(known))
+
+
+TFLITE_SOURCE = "its converter asked op by op (tools/make_targets.py); ops that are in no graph alone, by its patterns"
+CHUNK = 60
+
+
+def _write_tflite() -> None:
+    """Adds what converts to what the converter's patterns name; those are in the table, and stay."""
+    import tensorflow as tf
+
+    from tfsmith.ir.op_database import builtin_ops
+
+    head, _, body = (FOLDER / "tflite.txt").read_text().partition("\n\n")
+    header = dict(line.split(": ", 1) for line in head.splitlines())
+    release = ".".join(tf.__version__.split(".")[:2])
+    header |= {"version": release, "source": f"TensorFlow {tf.__version__}, {TFLITE_SOURCE}", "date": _today()}
+    known = set(body.split())
+    ops = [op for op, definition in builtin_ops().items() if definition.outputs and op not in known]
+    _table("tflite", header, wrap(sorted(known | set(_converted(ops)))))
+
+
+def _converted(ops: list[str]) -> Iterator[str]:
+    """The ops that convert; in processes of their own, for the converter may die of one."""
+    tool = Path(__file__).with_name("tflite_ops.py")
+    while ops:
+        command = [sys.executable, str(tool), *ops[:CHUNK]]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+        answers = [line.split() for line in done.stdout.splitlines()]
+        yield from (words[0] for words in answers if words[1:] == ["yes"])
+        ops = ops[max(1, len(answers)) :]
 
 
 # TensorFlow: each wheel has the Python functions of its ops.

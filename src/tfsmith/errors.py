@@ -101,19 +101,45 @@ class TfsmithError(Exception):
         return self._render(spell)
 
     def _render(self, spell: Speller = in_python) -> str:
-        place = [] if self.path is None else [self.path]
+        """One line of at most `LONGEST` characters: the longest parts lose their middles."""
+        what, remedy = worded(self.what, spell), worded(self.remedy or "", spell)
+        parts = {"path": self.path or "", "where": self.where or "", "what": what, "remedy": remedy}
+        while (over := len(self._joined(parts)) - LONGEST) > 0:
+            name = max(parts, key=lambda name: len(parts[name]))
+            size = len(parts[name])
+            other = max(len(part) for key, part in parts.items() if key != name)
+            parts[name] = _elided(parts[name], max(size - over, min(other, size - 1)))
+        return self._joined(parts)
+
+    def _joined(self, parts: dict[str, str]) -> str:
+        place = [parts["path"]] if parts["path"] else []
         if self.offset is not None:
             place.append(f"byte {self.offset}")
-        if self.where is not None:
-            place.append(self.where)
+        if parts["where"]:
+            place.append(parts["where"])
         head = ", ".join(place)
-        what = worded(self.what, spell)
-        text = f"{head}: {what}" if head else what
-        return f"{text}; {worded(self.remedy, spell)}" if self.remedy else text
+        text = f"{head}: {parts['what']}" if head else parts["what"]
+        return f"{text}; {parts['remedy']}" if parts["remedy"] else text
+
+
+LONGEST = 290
+"""So long is the text of an error at most, which leaves room for what a door puts before it."""
+
+
+_CUT = " [...] "
+
+
+def _elided(text: str, size: int) -> str:
+    """The text with its middle left out where it is longer than this."""
+    if len(text) <= size:
+        return text
+    room = max(0, size - len(_CUT))
+    head = room * 2 // 3
+    return f"{text[:head]}{_CUT}{text[len(text) - (room - head) :]}"
 
 
 class UsageError(TfsmithError):
-    """The caller asked for something that makes no sense, or left something out."""
+    """The call is invalid or incomplete."""
 
 
 class NotFoundInModelError(TfsmithError):

@@ -1,6 +1,6 @@
 """Every cap on untrusted input, in one place.
 
-A cap exists where a few bytes of input could otherwise ask for much time or memory. Each is far above what real
+A cap exists where a few bytes of input could otherwise cost much time or memory. Each is far above what real
 models hold. Lengths need no cap of their own: they are checked against the bytes that are really there.
 """
 

@@ -1,6 +1,6 @@
 """`record`: a class of named values that never change.
 
-It gives what we use of `dataclass(frozen=True, slots=True)`, for a small part of the time: a command makes fifty to a
+It has what we use of `dataclass(frozen=True, slots=True)`, for a small part of the time: a command makes fifty to a
 hundred such classes before it does anything, and with dataclasses (and `inspect`, which they import) that was a sixth
 of what `tfsmith show` takes: `docs/decisions/0008-records.md`.
 """
@@ -29,7 +29,7 @@ _NOTHING: Any = type("_Nothing", (), {"__repr__": lambda self: "..."})()
 
 
 class _Field:
-    """What is told about one field: nearly always nothing, or its default."""
+    """What is known about one field: nearly always nothing, or its default."""
 
     __slots__ = ("compare", "default", "factory", "init", "kind", "name", "repr")
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import html
-import importlib.util
 import re
 import subprocess
 import sys
@@ -23,10 +22,6 @@ import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.verbs import VERBS
 
-needs_mkdocs = pytest.mark.skipif(
-    importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None,
-    reason="MkDocs and its theme are not installed: pip install '.[docs]'",
-)
 COMPAT = sorted(
     path.stem for path in (ROOT / "src/tfsmith/compat").glob("[a-z]*.py") if not path.stem.endswith("_text")
 )
@@ -61,7 +56,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@needs_mkdocs
 def test_every_document_and_every_story_has_a_page(site: Path) -> None:
     docs = [path.relative_to(ROOT / "docs").with_suffix(".html") for path in (ROOT / "docs").rglob("*.md")]
     stories = [Path(page).with_suffix(".html") for page in story_pages().values()]
@@ -73,7 +67,6 @@ def test_every_document_and_every_story_has_a_page(site: Path) -> None:
     assert len(set(menu)) == len(menu), "a page is listed twice"
 
 
-@needs_mkdocs
 def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     pages = {path: Page(path) for path in site.rglob("*.html") if path.name != "404.html"}
     wrong = []
@@ -89,7 +82,6 @@ def test_every_link_of_the_site_leads_somewhere(site: Path) -> None:
     assert not wrong
 
 
-@needs_mkdocs
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     loaded = {one for path in site.rglob("*.html") for one in Page(path).loaded}
     assert [one for one in loaded if urlsplit(one).netloc] == []
@@ -97,7 +89,6 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     assert not re.search(r"url\(['\"]?(?:https?:)?//", styles)
 
 
-@needs_mkdocs
 def test_the_site_has_search_from_the_disk_and_a_dark_mode(site: Path) -> None:
     text = (site / "guides/freeze.html").read_text()
     assert re.findall(r'data-md-color-scheme="(\w+)"', text)[-2:] == ["default", "slate"]
@@ -107,14 +98,12 @@ def test_the_site_has_search_from_the_disk_and_a_dark_mode(site: Path) -> None:
     assert "guides/freeze.html#" in index
 
 
-@needs_mkdocs
 def test_pictures_are_shown(site: Path) -> None:
     shown = Page(site / "guides/patterns.html").loaded
     assert "../images/bert-recipe.svg" in shown
     assert (site / "images/bert-recipe.svg").read_bytes() == (ROOT / "docs/images/bert-recipe.svg").read_bytes()
 
 
-@needs_mkdocs
 def test_markdown_becomes_html(site: Path) -> None:
     """What GitHub takes for a list, a table or a block of code, Python's Markdown might not."""
     wrong = []
@@ -160,7 +149,6 @@ def test_a_verb_is_there_with_all_its_options(
     assert options <= listed
 
 
-@needs_mkdocs
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_has_a_section_in_the_site(verb: str, site: Path) -> None:
     page = site / "reference/commands.html"
@@ -188,7 +176,6 @@ def test_a_public_name_is_there(name: str) -> None:
     assert first.split("`")[0][:40].strip() in section.replace("\\", "")
 
 
-@needs_mkdocs
 @pytest.mark.parametrize("name", [name for name in tfsmith.__all__ if not name.startswith("__")])
 def test_a_public_name_has_a_section_in_the_site(name: str, site: Path) -> None:
     assert slug(f"tfsmith.{name}") in Page(site / "reference/api.html").ids
@@ -258,7 +245,6 @@ def test_a_page_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         gather(tmp_path / "pages")
 
 
-@needs_mkdocs
 @pytest.mark.parametrize("link", ["no/such/page.md", "guides/show.md#no-such-heading"])
 def test_a_broken_link_fails(
     link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

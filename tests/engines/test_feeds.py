@@ -168,3 +168,12 @@ def test_lacks_are_told_in_few_words() -> None:
     error = LackError("engine", [lack] * 12, remedy="use another")
     assert str(error).endswith("and 2 more ops; use another")
     assert len(error.lacks) == 12
+
+
+def test_a_batch_that_no_memory_holds_is_refused() -> None:
+    port = Port("x:0", dtype_named("float32"), Shape((-1, 4)))
+    message = r"a batch of 99999999999 takes 1,599,999,999,984 bytes for x:0, \[99999999999, 4\]; pass a smaller batch"
+    with pytest.raises(UsageError, match=message):
+        make_input(port, "random", batch=99999999999)
+    with pytest.raises(UsageError, match="a batch of -1 cannot be; pass a positive number"):
+        make_input(port, "zeros", batch=-1)

@@ -13,7 +13,7 @@ from tests.support.table_files import block, entry, raw_table, snappy_compress, 
 
 from tfsmith.formats.checkpoint.bundle import Bundle, StoredSlices, StoredTensor, open_bundle
 from tfsmith.formats.checkpoint.find import read_checkpoint_state, write_checkpoint_state
-from tfsmith.formats.checkpoint.table import Table, decompress
+from tfsmith.formats.checkpoint.table import SortedTable, decompress
 from tfsmith.formats.checkpoint.version1 import open_checkpoint_v1
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.dtype import dtype_named
@@ -332,7 +332,7 @@ def test_tables_with_large_values_are_written_as_tensorflow_does(tf: Any, tmp_pa
         tensor_names=[f"v{at}" for at in range(len(sizes))],
         data=[tf.ones(size) for size in sizes],
     )
-    entries = list(Table(open_file(tmp_path / "m")).entries())
+    entries = list(SortedTable(open_file(tmp_path / "m")).entries())
     assert table(entries) == (tmp_path / "m").read_bytes()
     found = open_checkpoint_v1(tmp_path / "m")
     assert [found[name].numpy().size for name in found] == list(sizes)
@@ -387,6 +387,8 @@ def test_tensorflow_reads_compressed_tables_as_we_do(tf: Any, tmp_path: Path) ->
     """Proves the tests' own compressor, and with it our reader, against TensorFlow's."""
     names = [f"layer_{number}/kernel" for number in range(300)]
     save_v2(tf, tmp_path / "m", {name: tf.constant(float(at)) for at, name in enumerate(names)})
-    plain = block(b"".join(entry(0, key, value) for key, value in Table(open_file(tmp_path / "m.index")).entries()))
+    plain = block(
+        b"".join(entry(0, key, value) for key, value in SortedTable(open_file(tmp_path / "m.index")).entries())
+    )
     (tmp_path / "m.index").write_bytes(raw_table([(b"m", snappy_compress(plain))], kind=1))
     same_values(open_bundle(tmp_path / "m"), tf.train.load_checkpoint(str(tmp_path / "m")))

@@ -23,7 +23,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
-from tfsmith.passes.prune import clean_colocation, colocated, prune_library
+from tfsmith.passes.prune import clean_colocation, prune_library
 from tfsmith.passes.variables import Source, restore_sources
 from tfsmith.storage import span as span_module
 from tfsmith.storage.sink import FileSink
@@ -56,13 +56,13 @@ def test_wishes_for_a_place_are_found(padding: int) -> None:
             )
         )
     )
-    assert [colocated(node) for node in graph] == [[], ["a", "gone"], []]
+    assert [node.colocated for node in graph] == [(), ("a", "gone"), ()]
     edited = graph["a"].replace(attrs={"_class": ["loc:@b"]})
-    assert colocated(edited) == ["b"]
-    assert colocated(edited.replace(name="c")) == ["b"]
-    assert colocated(graph["b"].replace(attrs={"_class": None})) == []
-    assert colocated(graph["b"].replace(name="c", attrs={"note": "loc:@x"})) == ["a", "gone"]
-    assert colocated(graph["a"].replace(name="c", attrs={"note": "loc:@x"})) == []
+    assert edited.colocated == ("b",)
+    assert edited.replace(name="c").colocated == ("b",)
+    assert graph["b"].replace(attrs={"_class": None}).colocated == ()
+    assert graph["b"].replace(name="c", attrs={"note": "loc:@x"}).colocated == ("a", "gone")
+    assert graph["a"].replace(name="c", attrs={"note": "loc:@x"}).colocated == ()
     assert clean_colocation(graph)["b"].get("_class") == (b"loc:@a",)
 
 
@@ -126,7 +126,7 @@ def test_names_that_cannot_be(names: Tensor, output: int) -> None:
 
 
 def test_pieces_of_a_large_file_are_what_its_mapping_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span_module, "_LARGE_FILE", 1000)
+    monkeypatch.setattr(span_module, "_SMALL_FILE", 0)
     (tmp_path / "data").write_bytes(DATA)
     whole = open_file(tmp_path / "data")
     for start, stop in (
@@ -208,6 +208,7 @@ def test_the_disk_is_told_to_begin_early(tmp_path: Path, refused: bool, monkeypa
     monkeypatch.setattr(os, "posix_fadvise", advise, raising=False)
     monkeypatch.setattr(os, "POSIX_FADV_DONTNEED", 4, raising=False)
     monkeypatch.setattr(FileSink, "_PUSH", 300_000)
+    monkeypatch.setattr(span_module, "_SMALL_FILE", 0)
     (tmp_path / "data").write_bytes(DATA)
     with FileSink(tmp_path / "out") as sink:
         for _ in range(400):

@@ -24,6 +24,8 @@ from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import encode_varint, tag
 
+pytestmark = pytest.mark.slow
+
 names = st.text(st.characters(codec="utf-8"), max_size=12)
 inputs = st.one_of(names, st.from_regex(r"\^?[a-z]{1,3}(:[0-9]{1,2})?", fullmatch=True))
 sizes = st.one_of(st.integers(0, 40), st.sampled_from([1022, 1023, 1024, 1025, 3000]))

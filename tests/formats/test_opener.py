@@ -34,11 +34,12 @@ LFS_ERROR = "this is a Git LFS pointer, not the file itself; run `git lfs pull` 
 
 
 def _error(path: Path, error: type[TfsmithError] = WrongFileError, **options: object) -> str:
-    """What is said of a path, after the path itself."""
+    """What is said of a path, and what to do, in full: the line that is printed may leave out the middles of paths."""
     with pytest.raises(error) as caught:
         tfsmith.load(path, **options)  # type: ignore[arg-type]
     assert type(caught.value) is error
-    return str(caught.value).replace(str(path) + ": ", "", 1)
+    text = f"{caught.value.what}; {caught.value.remedy}"
+    return text if caught.value.path == str(path) else f"{caught.value.path}: {text}"
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import pytest
 from tests.support.table_files import GOLDEN_INDEX, block, entry, place, raw_table, snappy_compress, table
 
 from tfsmith.errors import ChecksumError, CorruptFileError, TruncatedFileError
-from tfsmith.formats.checkpoint.table import Table, TableWriter
+from tfsmith.formats.checkpoint.table import SortedTable, TableWriter
 from tfsmith.storage.span import from_bytes
 
 ENTRIES = [(b"", b"head")] + [(b"layer_%03d/kernel" % number, b"v" * (number % 7)) for number in range(200)]
 
 
 def read(data: bytes) -> list[tuple[bytes, bytes]]:
-    return list(Table(from_bytes(data, "t.index")).entries())
+    return list(SortedTable(from_bytes(data, "t.index")).entries())
 
 
 def test_reads_and_writes_a_table_of_tensorflow() -> None:
@@ -34,31 +34,31 @@ def test_reads_and_writes_a_table_of_tensorflow() -> None:
 @pytest.mark.parametrize("restart_interval", [1, 3, 16])
 def test_reads_back_what_it_writes(block_size: int, restart_interval: int) -> None:
     data = table(ENTRIES, block_size=block_size, restart_interval=restart_interval)
-    found = Table(from_bytes(data))
+    found = SortedTable(from_bytes(data))
     assert list(found.entries()) == ENTRIES
     assert [(key, span.tobytes()) for key, span in found.spans()] == ENTRIES
     assert [(key, found.get(key)) for key, _ in ENTRIES] == ENTRIES
 
 
 def test_what_is_not_there_is_not_found() -> None:
-    found = Table(from_bytes(table(ENTRIES[1:], block_size=100)))
+    found = SortedTable(from_bytes(table(ENTRIES[1:], block_size=100)))
     for key in (b"", b"a", b"layer_003", b"layer_003/kernel\x00", b"layer_0035", b"layer_199/kernem", b"\xff" * 9):
         assert found.find(key) is None
-    assert Table(from_bytes(table([]))).find(b"") is None
+    assert SortedTable(from_bytes(table([]))).find(b"") is None
     assert read(table([])) == []
 
 
 def test_values_are_spans_of_the_file_itself() -> None:
     data = table(ENTRIES, block_size=100)
     source = from_bytes(data)
-    for key, span in Table(source).spans():
+    for key, span in SortedTable(source).spans():
         assert span.source is source.source
         assert data[: span.start].endswith(key[-1:])
 
 
 def test_a_table_may_lie_inside_of_a_file() -> None:
     data = b"before" + table(ENTRIES) + b"behind"
-    assert list(Table(from_bytes(data).sub(6, len(data) - 6)).entries()) == ENTRIES
+    assert list(SortedTable(from_bytes(data).sub(6, len(data) - 6)).entries()) == ENTRIES
 
 
 def test_a_large_value_gets_a_block_of_its_own_and_is_not_copied() -> None:
@@ -66,7 +66,7 @@ def test_a_large_value_gets_a_block_of_its_own_and_is_not_copied() -> None:
     entries = [(b"a", b"1"), (b"b", large), (b"c", b"2")]
     data = table(entries)
     assert read(data) == entries
-    found = Table(from_bytes(data)).find(b"b")
+    found = SortedTable(from_bytes(data)).find(b"b")
     assert found is not None
     assert found.tobytes() == large
     assert data[found.start : found.stop] == large
@@ -77,7 +77,7 @@ def test_compressed_blocks() -> None:
     data = raw_table([(b"z", snappy_compress(plain))], kind=1)
     assert len(data) < len(plain)
     assert read(data) == ENTRIES
-    assert Table(from_bytes(data)).get(b"layer_005/kernel") == b"v" * 5
+    assert SortedTable(from_bytes(data)).get(b"layer_005/kernel") == b"v" * 5
 
 
 def test_index_keys_are_short() -> None:
@@ -171,7 +171,7 @@ def test_one_block_cannot_be_read_again_and_again() -> None:
     contents = block(entry(0, b"a", b"x"))
     index = b"".join(entry(0, b"%05d" % number, place(0, len(contents))) for number in range(1000))
     with pytest.raises(CorruptFileError, match="makes no sense"):
-        Table(from_bytes(raw_table([(b"z", contents)], index=block(index))))
+        SortedTable(from_bytes(raw_table([(b"z", contents)], index=block(index))))
 
 
 def test_keys_cannot_grow_out_of_proportion() -> None:
@@ -184,7 +184,7 @@ def test_keys_cannot_grow_out_of_proportion() -> None:
 def test_restarts_that_lie_do_no_harm() -> None:
     entries = b"".join(entry(0, key, value) for key, value in ENTRIES)
     for restarts in ([1 << 31], [0, len(entries)], [0, 3, 1], [5]):
-        found = Table(from_bytes(raw_table([(b"z", block(entries, restarts))])))
+        found = SortedTable(from_bytes(raw_table([(b"z", block(entries, restarts))])))
         with pytest.raises(CorruptFileError):
             list(map(found.get, dict(ENTRIES)))
 

@@ -37,7 +37,7 @@ from tfsmith.errors import (
 )
 from tfsmith.formats.checkpoint.bundle import open_bundle
 from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key, fill_slice_proto
-from tfsmith.formats.checkpoint.table import Table
+from tfsmith.formats.checkpoint.table import SortedTable
 from tfsmith.storage.checksums import crc32c, extend, mask
 from tfsmith.storage.span import from_bytes
 
@@ -388,7 +388,7 @@ def test_a_snappy_bomb(tmp_path: Path) -> None:
 
 
 def test_a_compressed_index_is_read(tmp_path: Path) -> None:
-    entries = b"".join(entry(0, key, value) for key, value in Table(from_bytes(GOLDEN_INDEX)).entries())
+    entries = b"".join(entry(0, key, value) for key, value in SortedTable(from_bytes(GOLDEN_INDEX)).entries())
     write_golden(tmp_path / "m")
     (tmp_path / "m.index").write_bytes(raw_table([(b"z", snappy_compress(block(entries)))], kind=1))
     assert same_as_golden(tmp_path / "m")

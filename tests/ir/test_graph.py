@@ -383,7 +383,7 @@ def test_attributes_by_kind() -> None:
 def test_attributes_of_another_kind(use: Callable[[], object], what: str) -> None:
     with pytest.raises(InvalidModelError) as error:
         use()
-    remedy = "TensorFlow refuses this graph too; write it again from its source"
+    remedy = "node.attrs has what is there; if its op wants it so, the file is damaged"
     assert str(error.value) == f"node 'n' (Op): {what}; {remedy}"
 
 

@@ -25,7 +25,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import StringTensor
+from tfsmith.ir.tensor import ArrayTensor, StringTensor
 from tfsmith.passes.check_target import find_target, target_names
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
@@ -104,7 +104,10 @@ def test_what_only_an_assert_needs_is_passed_over() -> None:
     ]
     found = tfsmith.check(model(nodes), "migraphx")
     assert found.is_clean
-    assert found.notes == ("Selu is not known, but only Assert and NoOp need it, which MIGraphX passes over: range",)
+    assert found.notes == (
+        "Selu is not known, but only Assert and NoOp need it, which MIGraphX passes over: range",
+        "of MIGraphX only the ops' names are known: types, attributes and shapes were not tried",
+    )
     nodes.append(relu("z", "all"))  # somebody else takes it
     assert [one.subject for one in tfsmith.check(model(nodes), "migraphx").obstacles] == ["Selu"]
 
@@ -137,7 +140,7 @@ def test_bert_frozen_with_a_fixed_batch_is_clean_for_migraphx(tmp_path: Path) ->
     path = write_frozen(bert_classifier(batch=1), tmp_path / "frozen.pb")
     found = tfsmith.check(path, "migraphx")
     assert found.obstacles == ()
-    assert [note.partition(" ")[0] for note in found.notes] == ["Range"]
+    assert [note.partition(" ")[0] for note in found.notes] == ["Range", "of"]
     for target in ("openvino", "tflite", "onnx", "tensorflow-2.21"):
         assert tfsmith.check(path, target).is_clean, target
 
@@ -240,6 +243,52 @@ def test_select_ops() -> None:
     assert tfsmith.check(graph, "tflite-flex").is_clean
 
 
+def _constant(name: str, value: Any) -> Node:
+    tensor = ArrayTensor.of(value, dtype_named("int32" if isinstance(value, list) else "float32"))
+    return Node(name, "Const", (), {"dtype": tensor.dtype, "value": tensor})
+
+
+def _product(name: str, first: str, second: str, op: str = "Mul") -> Node:
+    return Node(name, op, (first, second), {"T": FLOAT})
+
+
+@pytest.mark.parametrize(
+    ("ends", "is_clean"),
+    [
+        ([relu("e", "x", "Erf"), _product("sum", "e", "one", "AddV2"), _product("y", "half_x", "sum")], True),
+        ([relu("e", "x", "Erf"), _product("sum", "one", "e", "AddV2"), _product("y", "half_x", "sum")], True),
+        ([relu("e", "x", "Erf"), _product("sum", "half", "e", "AddV2"), _product("y", "half_x", "sum")], False),
+        ([relu("e", "x", "Erf"), _product("y", "half_x", "e")], False),
+        ([relu("e", "x", "Erf"), _product("sum", "e", "one", "AddV2"), _product("y", "x", "sum")], False),
+        ([relu("e", "scaled", "Erfc"), _product("y", "half_x", "e")], True),
+        ([relu("e", "scaled", "Erfc"), _product("y", "e", "half_x")], False),
+        ([relu("e", "x", "Erfc"), _product("y", "half_x", "e")], False),
+        ([relu("e", "scaled", "Erfc"), _product("y", "half_x", "e"), relu("z", "e")], False),
+        ([relu("e", "scaled", "Erfc")], False),
+    ],
+)
+def test_tflite_takes_erf_and_erfc_as_parts_of_a_gelu(ends: list[Node], is_clean: bool) -> None:
+    """These are what its converter takes and does not take: `test_check_parity.py` asks it."""
+    start = [X, _constant("half", 0.5), _constant("one", 1.0), _product("half_x", "half", "x"), relu("neg", "x", "Neg")]
+    found = tfsmith.check(model([*start, _product("scaled", "neg", "one"), *ends]), "tflite")
+    assert found.is_clean == is_clean
+    assert tuple(one.subject for one in found.obstacles) == (() if is_clean else (ends[0].op,))
+
+
+@pytest.mark.parametrize(("sizes", "obstacles", "notes"), [([1, 6], 0, 0), ([-1, 6], 1, 0), (-1.0, 0, 1)])
+def test_tflite_takes_lists_of_tensors_of_one_shape(sizes: Any, obstacles: int, notes: int) -> None:
+    """As the recurrent layers of Keras have them."""
+    made = Node("list", "TensorListReserve", ("sizes", "x"), {"element_dtype": FLOAT})
+    graph = model([X, _constant("sizes", sizes), made])
+    found = tfsmith.check(graph, "tflite")
+    assert [(one.kind, one.subject, one.what, one.nodes) for one in found.obstacles] == obstacles * [
+        ("shape", "TensorListReserve", "TensorFlow Lite takes no TensorListReserve whose elements have open dimensions",
+         ("list",)),
+    ]  # fmt: skip
+    assert len(found.notes) == notes
+    assert tfsmith.check(graph, "tflite-flex").obstacles == ()
+
+
 def test_text_is_no_binary_graph(tmp_path: Path) -> None:
     tfsmith.save(model([X, relu("a", "x")]), tmp_path / "g.pbtxt")
     (found,) = tfsmith.check(tmp_path / "g.pbtxt", "migraphx").obstacles
@@ -262,7 +311,10 @@ def path(tmp_path: Path) -> str:
 
 def test_command(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", path, "--for", "onnx"]) == 0
-    assert capsys.readouterr().out == "ONNX (tf2onnx) opset 17: nothing stands in the way (6 nodes)\n"
+    assert capsys.readouterr().out == (
+        "ONNX (tf2onnx) opset 17: nothing stands in the way (6 nodes)\n"
+        "  note: of ONNX (tf2onnx) only the ops' names are known: types, attributes and shapes were not tried\n"
+    )
     assert main(["check", path, "--for", "migraphx"]) == 1
     out = capsys.readouterr().out
     assert "MIGraphX has no Selu: 5 nodes" in out

@@ -159,3 +159,60 @@ def test_every_release_is_a_target() -> None:
     releases = [name.removeprefix("tensorflow-") for name in target_names() if name.startswith("tensorflow-")]
     assert np.all([f"2.{number}" in releases for number in range(minor + 1)])
     assert major == 2
+
+
+GELUS = {
+    "erfc": lambda tf, x: 0.5 * x * tf.math.erfc(-x * 0.7071067811865476),
+    "erfc, halved last": lambda tf, x: x * (0.5 * tf.math.erfc(-x * 0.7071067811865476)),
+    "erfc, halved behind": lambda tf, x: tf.math.erfc(-x * 0.7071067811865476) * (0.5 * x),
+    "erfc alone": lambda tf, x: tf.math.erfc(x),
+    "erf": lambda tf, x: 0.5 * x * (1.0 + tf.math.erf(x / 1.4142135623730951)),
+    "erf, halved last": lambda tf, x: x * (0.5 * (1.0 + tf.math.erf(x / 1.4142135623730951))),
+    "erf alone": lambda tf, x: tf.math.erf(x),
+    "keras": lambda tf, x: tf.nn.gelu(x),
+}
+
+
+@pytest.mark.parametrize("name", GELUS)
+def test_tflite_converts_the_gelus_that_are_clean(name: str, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [2, 3], "x")
+        tf.identity(GELUS[name](tf, x), name="y")
+    (tmp_path / "g.pb").write_bytes(graph.as_graph_def().SerializeToString())
+    clean = tfsmith.check(tmp_path / "g.pb", "tflite").is_clean
+    assert converts(graph.as_graph_def(), {"x": "x:0"}, {"y": "y:0"}) == clean == (name in ("erfc", "erf", "keras"))
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("batch", [None, 1])
+def test_tflite_converts_recurrent_models_of_a_fixed_batch(kind: str, batch: int | None, tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    inputs = tf.keras.Input((5, 3), batch_size=batch)
+    made = tf.keras.Model(inputs, getattr(tf.keras.layers, kind)(4)(inputs))
+    tf.saved_model.save(made, str(tmp_path / "saved"))
+    converter = tf.lite.TFLiteConverter.from_saved_model(str(tmp_path / "saved"))
+    converter.target_spec.supported_ops = [tf.lite.OpsSet.TFLITE_BUILTINS]
+    found = tfsmith.check(tmp_path / "saved", "tflite")
+    if batch is not None:
+        assert found.is_clean
+        assert converter.convert()
+        return
+    assert [one.subject for one in found.obstacles] == ["TensorListReserve"]
+    with pytest.raises(Exception, match="requires element_shape to be static"):
+        converter.convert()
+
+
+@pytest.mark.parametrize("op", ["MatMul", "IsInf", "Lgamma", "MatrixSetDiag", "Asin", "Betainc"])
+def test_tflite_has_what_the_table_says(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tensorflow as tf
+
+    target = find_target("tflite")
+    if not tf.__version__.startswith(f"{target.version}."):
+        pytest.skip(f"the table is of TensorFlow {target.version}")
+    monkeypatch.syspath_prepend(str(TOOLS))
+    import tflite_ops  # type: ignore[import-not-found, unused-ignore]
+
+    assert (tflite_ops.ask(op) == "yes") == (op in target.ops)

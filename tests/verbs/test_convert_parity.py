@@ -183,7 +183,7 @@ def test_v1_to_v2(sharded: bool, tmp_path: Path) -> None:
         same = Path(v1.train.Saver().save(session, str(tmp_path / "same.ckpt")))
     fed = {tensor.name: value for tensor, value in feeds.items()}
     made = Made(tmp_path, prefix, tmp_path, tuple(tensor.op.name for tensor in outputs), fed, answers)
-    tfsmith.convert(prefix, tmp_path / "new.ckpt-3", shards=2)
+    tfsmith.convert(prefix, tmp_path / "new.ckpt-3.meta", shards=2)
     assert (tmp_path / "new.ckpt-3.index").exists()
     assert_answers(run_meta(tmp_path / "new.ckpt-3", made)[0], made)
     assert_same_tensors(tmp_path / "new.ckpt-3", same)
@@ -192,13 +192,13 @@ def test_v1_to_v2(sharded: bool, tmp_path: Path) -> None:
 
 
 def test_shards(made: Made, tmp_path: Path) -> None:
-    tfsmith.convert(made.prefix, tmp_path / "split", shards=3)
+    tfsmith.convert(made.prefix, tmp_path / "split.meta", shards=3)
     assert len(list(tmp_path.glob("split.data-*"))) == 3
     assert_answers(run_meta(tmp_path / "split", made)[0], made)
     assert_same_tensors(tmp_path / "split", made.prefix)
-    tfsmith.convert(tmp_path / "split", tmp_path / "copy")
+    tfsmith.convert(tmp_path / "split", tmp_path / "copy.meta")
     assert len(list(tmp_path.glob("copy.data-*"))) == 3
-    tfsmith.convert(tmp_path / "split", tmp_path / "merged", shards=1)
+    tfsmith.convert(tmp_path / "split", tmp_path / "merged.meta", shards=1)
     assert len(list(tmp_path.glob("merged.data-*"))) == 1
     assert_answers(run_meta(tmp_path / "merged", made)[0], made)
     assert_same_tensors(tmp_path / "merged", made.prefix)
@@ -240,7 +240,7 @@ def test_rename(made: Made, tmp_path: Path) -> None:
 
 
 def test_drop(trained: Made, tmp_path: Path) -> None:
-    tfsmith.convert(trained.prefix, tmp_path / "out", drop=("*Adam*", "beta?_power"))
+    tfsmith.convert(trained.prefix, tmp_path / "out.meta", drop=("*Adam*", "beta?_power"))
     answers, names = run_meta(tmp_path / "out", trained)
     assert_answers(answers, trained)
     assert not [name for name in names if "Adam" in name]
@@ -253,7 +253,7 @@ def test_small_weights(made: Made, tmp_path: Path, dtype: str) -> None:
     import tensorflow as tf
 
     options: dict[str, Any] = {"inference_only": True, "dtype": dtype}
-    converted = tfsmith.convert(made.prefix, tmp_path / "out", **options)
+    converted = tfsmith.convert(made.prefix, tmp_path / "out.meta", **options)
     assert_answers(run_meta(tmp_path / "out", made)[0], made, LOOSE[dtype])
     after = tensors(tmp_path / "out")
     for name, value in tensors(made.prefix).items():
@@ -291,7 +291,7 @@ def test_small_constants(made: Made, tmp_path: Path, dtype: str) -> None:
 
 def test_weights_that_train_are_not_cast(trained: Made, tmp_path: Path) -> None:
     with pytest.raises(tfsmith.TfsmithError, match=r"Apply.* takes a variable.*--inference-only"):
-        tfsmith.convert(trained.prefix, tmp_path / "out", dtype="float16")
+        tfsmith.convert(trained.prefix, tmp_path / "out.meta", dtype="float16")
     assert not list(tmp_path.iterdir())
 
 

@@ -153,14 +153,42 @@ def test_a_variable_without_a_value(training: Path, tmp_path: Path) -> None:
 
 
 def test_the_command_tells_what_it_did(training: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--signature", "a", "--input", "ids=input_ids", "--output", "p=loss/output"]
+    words = ["--signature", "a", "--output", "p=loss/output"]
+    for key in ("input_ids", "input_mask", "segment_ids"):
+        words += ["--input", f"{key[6:] if key == 'input_ids' else key}={key}"]
     words += ["--signature", "b", "--output", "logits=loss/BiasAdd", "--json"]
     assert main(["export", str(training), "-o", str(tmp_path / "out"), *words]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert sorted(facts["signatures"]) == ["a", "b"]
     assert len(facts["variables"]) == 41
     assert main(["export", str(training), "-o", str(tmp_path / "again"), *words[:-1]]) == 0
-    assert capsys.readouterr().out.splitlines()[1:] == ["signature a: ids -> p", "signature b:  -> logits"]
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "signature a: ids, input_mask, segment_ids -> p",
+        "signature b: input_ids, input_mask, segment_ids -> logits",
+    ]
+
+
+def test_a_signature_has_every_input_that_its_outputs_need(training: Path, tmp_path: Path) -> None:
+    """TensorFlow cannot load one that lacks some."""
+    model = tfsmith.load(training)
+    message = (
+        r"the outputs need 2 more inputs: input_mask, segment_ids; "
+        r"name them as inputs too, or leave all inputs out to have them found$"
+    )
+    with pytest.raises(UsageError, match=message):
+        tfsmith.export(model, tmp_path / "out", inputs={"ids": "input_ids:0"}, outputs={"p": "loss/output:0"})
+    assert not (tmp_path / "out").exists()
+    tfsmith.export(model, tmp_path / "out", outputs={"p": "loss/output:0"})
+    found = tfsmith.load(tmp_path / "out").signatures["serving_default"]
+    assert {key: info.name for key, info in found.inputs.items()} == {
+        "input_ids": "input_ids:0",
+        "input_mask": "input_mask:0",
+        "segment_ids": "segment_ids:0",
+    }
+    embedded = "bert/embeddings/LayerNorm/batchnorm/add_1:0"
+    # An inner tensor cuts off what is before it.
+    inner = {"embedded": embedded, "mask": "input_mask:0", "ids": "input_ids:0"}
+    tfsmith.export(model, tmp_path / "inner", inputs=inner, outputs={"p": "loss/output:0"})
 
 
 def test_a_fixed_batch_leaves_what_is_known_of_outputs(tmp_path: Path) -> None:

@@ -15,6 +15,13 @@ from tests.support.helpers import attr_value, graph_def, node_def, python, write
 
 import tfsmith
 from tfsmith.cli.main import main
+from tfsmith.errors import InvalidModelError
+from tfsmith.ir.body import Part
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
 from tfsmith.wire.messages import new
 
 
@@ -450,3 +457,27 @@ signature s
            dense_shape  int64    [?]     d:0
 """
     )
+
+
+def test_a_graph_that_is_cut_off_is_shown_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kind = dtype_named("float32")
+    paths = [tmp_path / "relu.pb", tmp_path / "tanh.pb"]
+    for path, op in zip(paths, ("Relu", "Tanh"), strict=True):
+        x = Node("x", "Placeholder", (), {"dtype": kind})
+        y = Node("y", "AddN", ("x", "gone", "lost:1"), {"T": kind, "N": 3})
+        graph = Graph((x, y, Node("z", op, ("y",), {"T": kind})))
+        tfsmith.save(Model("graphdef", (MetaGraph(Part.of(graph)),)), path)
+    warning = "the graph is cut off: y takes 'gone', which is not there, and 1 more inputs are missing"
+    assert main(["show", str(paths[0])]) == 0
+    assert warning in " ".join(capsys.readouterr().out.split())
+    facts = tfsmith.show(tfsmith.load(paths[0])).facts
+    assert facts["graph"]["missing"] == [{"node": "y", "takes": "gone"}, {"node": "y", "takes": "lost"}]
+    found = tfsmith.diff(*paths)
+    assert found.counts()["nodes"] == 1
+    assert found.notes == (
+        "the first is cut off: node 'y' takes 'gone', which is not there",
+        "the second is cut off: node 'y' takes 'gone', which is not there",
+    )
+    for needs_the_edge in (lambda model: tfsmith.freeze(model, ["z"]), tfsmith.likely_outputs):
+        with pytest.raises(InvalidModelError, match="node 'y': it takes 'gone', which is not in the graph"):
+            needs_the_edge(tfsmith.load(paths[0]))

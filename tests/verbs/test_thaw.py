@@ -457,11 +457,12 @@ def test_the_command(frozen: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     }
     assert main(["thaw", str(frozen), "-o", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
-    flags = ["--signature", "s", "--input", "ids=input_ids:0", "--output", "p=loss/output:0", "--only", "bert/*"]
+    flags = ["--signature", "s", "--input", "ids=input_ids:0", "--input", "mask=input_mask", "--input"]
+    flags += ["segments=segment_ids", "--output", "p=loss/output:0", "--only", "bert/*"]
     assert main(["thaw", str(frozen), "-o", str(out), "--force", "--json", "--shards", "2", *flags]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert set(facts) == {"output", "variables", "trainable", "signatures", "assets", "warnings"}
-    assert set(facts["signatures"]["s"]["inputs"]) == {"ids"}
+    assert set(facts["signatures"]["s"]["inputs"]) == {"ids", "mask", "segments"}
     assert facts["variables"] == {name: name for name in facts["trainable"]}
     assert len(facts["variables"]) == 39
     assert len(list(out.glob("variables/*.data-*"))) == 2

@@ -1,1 +1,1 @@
-"""F5: the command line, one thin file per verb."""
+"""F7: the command line, one thin file per verb."""

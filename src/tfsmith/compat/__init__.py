@@ -1,1 +1,1 @@
-"""F5: TensorFlow's own tools by their own flags, without TensorFlow. Each file only calls `api`."""
+"""F7: TensorFlow's own tools by their own flags, without TensorFlow. Each file only calls `api`."""

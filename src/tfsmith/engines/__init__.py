@@ -1,1 +1,1 @@
-"""F3: what runs models. The only folder that imports OpenVINO and TensorFlow, and only when one of them is to run."""
+"""F5: what runs models. The only folder that imports OpenVINO and TensorFlow, and only when one of them is to run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.engines.protocol import Port
@@ -10,6 +11,8 @@ from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import parse_input
+from tfsmith.ir.shape import Shape
+from tfsmith.limits import MAX_FILLED_BYTES
 
 if TYPE_CHECKING:
     import numpy
@@ -218,4 +221,11 @@ def _made_shape(port: Port, batch: int) -> tuple[int, ...]:
     dims = port.shape.dims
     if dims is None:
         raise UsageError(f"the model does not say what shape {port.tensor} has", remedy="feed an array")
-    return tuple(dim if dim >= 0 else batch if number == 0 else _MADE_SIZE for number, dim in enumerate(dims))
+    if batch < 1:
+        raise UsageError(f"a batch of {batch} cannot be", remedy="pass a positive number")
+    shape = tuple(dim if dim >= 0 else batch if number == 0 else _MADE_SIZE for number, dim in enumerate(dims))
+    size = prod(shape) * (8 if port.dtype is None else max(1, port.dtype.itemsize))
+    if size > MAX_FILLED_BYTES:
+        what = f"a batch of {batch} takes {size:,} bytes for {port.tensor}, {Shape(shape)}"
+        raise UsageError(what, remedy="pass a smaller batch, or feed an array")
+    return shape

@@ -1,1 +1,1 @@
-"""F2: bytes on disk <-> the model in memory, one file per format."""
+"""F2: bytes on disk <-> the model in memory, a folder per family of formats."""

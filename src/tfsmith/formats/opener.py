@@ -35,7 +35,7 @@ def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None =
 
     Args:
         path: Any of these.
-        checkpoint: The checkpoint (prefix or folder) that belongs to the graph, when it does not lie beside it.
+        checkpoint: The checkpoint (prefix or folder) that belongs to the graph, when it is not beside it.
         step: Which checkpoint of a folder; the latest by default.
 
     Raises:
@@ -178,7 +178,7 @@ def _with_checkpoint_beside(model: Model, path: Path) -> Model:
 
 
 def _open_prefix(prefix: Path) -> Model:
-    """A checkpoint, with its graph if a `.meta` lies beside it."""
+    """A checkpoint, with its graph if a `.meta` is beside it."""
     meta = file_of(prefix, ".meta")
     if meta.is_file():
         span = open_file(meta)

@@ -1,4 +1,4 @@
-"""Writes a model as any kind of file that can hold it. Files are made where they are asked for, and must not exist.
+"""Writes a model as any kind of file that can hold it. Files are made at the given names, and must not exist.
 
 `tfsmith.storage.place` puts them in place: whole or not at all.
 """

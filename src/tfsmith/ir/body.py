@@ -264,16 +264,25 @@ class Body(Immutable, ABC):
         return seen
 
     def check_names(self) -> None:
-        """Sees that names are unique and that every input is there; linear, and much cheaper than the use lists.
+        """Checks that names are unique and that every input is there; linear, and much cheaper than the use lists.
 
         Raises:
             InvalidModelError: Two nodes have one name, or an input names a node that is not there.
+        """
+        for node, name in self.missing_inputs():
+            raise self._dangling(node, name)
+
+    def missing_inputs(self) -> Iterator[tuple[Node, str]]:
+        """The inputs that are not there, as in a graph that is cut off: each node and what it takes. Linear.
+
+        Raises:
+            InvalidModelError: Two nodes have one name.
         """
         known = {*self.by_name, *self.args}
         for node in self.nodes:
             for text in node.inputs:
                 if text not in known and self.source(text) not in known:  # else it has an output's number, or a ^
-                    raise self._dangling(node, self.source(text))
+                    yield node, self.source(text)
 
     def _dangling(self, node: Node, missing: str) -> InvalidModelError:
         return InvalidModelError(

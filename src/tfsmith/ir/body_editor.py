@@ -26,7 +26,6 @@ _NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 """What TensorFlow takes as the name of a node."""
 _SHAPELESS = frozenset({"float", "type", "list(float)", "list(type)"})
 """Attributes of these kinds say nothing about shapes."""
-_PLACE = "loc:@"
 _NameSet: TypeAlias = "set[str]"
 """In the class below, `set` is a method."""
 
@@ -220,7 +219,7 @@ class BodyEditor:
             raise UsageError(what, remedy="rewire a tensor to a tensor, or ^node to ^node")
         self._node(source.node)
         text = self._text(target)
-        needed = self._needed_by(target.node)
+        needed = self._needed_by(target.node, until=source.node)
         listed = None if only is None else set(map(self._named, [only] if isinstance(only, str) else only))
         keeps_shape = self._shape(target).dims is not None and self._shape(source) == self._shape(target)
         changed = 0
@@ -477,8 +476,14 @@ class BodyEditor:
             total = 1
         return TensorName.of(node.name, [f"{node.name}:{number}" for number in range(total)])
 
-    def _needed_by(self, name: str, *, through: bool = False) -> _NameSet:
-        """The names of all nodes that a node needs, itself included; not `through` the back edges of loops."""
+    def _needed_by(self, name: str, *, through: bool = False, until: str | None = None) -> _NameSet:
+        """The names of all nodes that a node needs, itself included.
+
+        Args:
+            name: The node.
+            through: Whether to follow the back edges of loops.
+            until: A node beyond which nothing is wanted.
+        """
         seen: set[str] = set()
         todo = [name]
         while todo:
@@ -487,7 +492,8 @@ class BodyEditor:
             if one in seen or node is None or (node.op in BACK_EDGES and not through and one != name):
                 continue
             seen.add(one)
-            todo += map(self._body.source, node.inputs)
+            if one != until:
+                todo += map(self._body.source, node.inputs)
         return seen
 
     def _shape(self, endpoint: Endpoint) -> Shape:
@@ -531,12 +537,11 @@ class BodyEditor:
         if not gone:
             return
         for node in list(self._nodes.values()):
-            wishes = _wishes(node)
+            wishes = node.colocated
             if not any(name in gone for name in wishes):
                 continue
             names = (now.get(name, name if name in self._nodes else None) for name in wishes)
-            kept = tuple(f"{_PLACE}{name}".encode() for name in names if name is not None)
-            self._put(node.replace(attrs={"_class": Attr("list(string)", kept) if kept else None}))
+            self._put(node.colocate(name for name in names if name is not None))
 
     def _check(self) -> None:
         missing = [name for name in self._before.by_name if name not in self._nodes]
@@ -596,14 +601,6 @@ def renamed(text: str, old: str, new: str) -> str:
     mark = "^" if text.startswith("^") else ""
     name, colon, rest = text.removeprefix("^").partition(":")
     return f"{mark}{new}{colon}{rest}" if name == old else text
-
-
-def _wishes(node: Node) -> list[str]:
-    """The nodes that a node wants to share a device with."""
-    found = node.peek("_class")
-    listed = found.value if found is not None and isinstance(found.value, tuple) else ()
-    names = [item.decode("utf-8", "replace") for item in listed if isinstance(item, bytes)]
-    return [name.removeprefix(_PLACE) for name in names if name.startswith(_PLACE)]
 
 
 def _grouped(definition: OpDef, name: str, inputs: list[Operand], given: Mapping[str, Attr]) -> list[list[Operand]]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
-__all__ = ["FreeNames", "free_name", "nearest", "OBJECT_GRAPH_KEY", "is_optimizer_slot", "training_names"]
+__all__ = ["FreeNames", "free_name", "nearest", "shortened", "OBJECT_GRAPH_KEY", "is_optimizer_slot", "training_names"]
 
 _MOST_WORK = 4_000_000
 """Comparing two names takes time by the product of their lengths; this much is about a second at worst."""
@@ -58,6 +58,17 @@ def nearest(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
     pool = list(names)
     likely = [name for name in pool if tail and tail in name][:500] or pool[:2000]
     return get_close_matches(wanted, list(_affordable(wanted, likely)), count, 0.5)
+
+
+def shortened(names: Sequence[str], size: int = 120) -> str:
+    """The first of some names, joined by commas, and how many more there are: at least one, about `size` characters."""
+    shown: list[str] = []
+    for name in names:
+        if shown and sum(map(len, shown)) + 2 * len(shown) + len(name) > size:
+            break
+        shown.append(name)
+    left = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "")
 
 
 def _affordable(wanted: str, names: Iterable[str]) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, cast
 
 from tfsmith.errors import InvalidModelError, TfsmithError
@@ -20,6 +20,9 @@ CONTROL = -1
 """The output index of a control edge, as TensorFlow numbers it."""
 
 _NOTHING: FrozenDict[str, Any] = FrozenDict()
+_PLACE = b"loc:@"
+_SMALL = 4096
+"""A larger node may hold weights, which are not to be read."""
 
 
 class NodeOrigin(Protocol):
@@ -116,10 +119,8 @@ class Node(_Slots, Immutable):
         try:
             return self._origin.attrs(self._start, self._stop, only)
         except TfsmithError as error:
-            where = f"node {self.name!r}"
-            raise type(error)(
-                error.what, path=error.path, offset=error.offset, where=where, remedy=error.remedy
-            ) from error
+            error.at(where=f"node {self.name!r}")
+            raise
 
     def get(self, name: str, default: Any = None) -> Any:
         """The plain value of an attribute, or `default`."""
@@ -185,7 +186,7 @@ class Node(_Slots, Immutable):
             return default
         if found is None or (found.kind != kind and not (found.kind == "list" and kind.startswith("list("))):
             what = "is missing" if found is None else f"is of kind {found.kind}, not {kind}"
-            remedy = "TensorFlow refuses this graph too; write it again from its source"
+            remedy = "node.attrs has what is there; if its op wants it so, the file is damaged"
             raise InvalidModelError(
                 f"attribute {name!r} {what}", where=f"node {self.name!r} ({self.op})", remedy=remedy
             )
@@ -215,6 +216,21 @@ class Node(_Slots, Immutable):
     def control_inputs(self) -> tuple[str, ...]:
         """The names of the nodes that must run before."""
         return tuple(name[1:] for name in self.inputs if name.startswith("^"))
+
+    @property
+    def colocated(self) -> tuple[str, ...]:
+        """The names of the nodes that this one wants to share a device with."""
+        base = self.base
+        if "_class" not in self.edits and base is not None and len(base) <= _SMALL and _PLACE not in base.tobytes():
+            return ()  # few nodes have such a wish, and to look into the attributes of all takes much longer
+        found = self.peek("_class")
+        names = [item for item in (found.items if found is not None else ()) if isinstance(item, bytes)]
+        return tuple(name.decode("utf-8", "replace")[len(_PLACE) :] for name in names if name.startswith(_PLACE))
+
+    def colocate(self, names: Iterable[str]) -> Node:
+        """Another node, which wants to share a device with these and no others."""
+        listed = tuple(_PLACE + name.encode() for name in names)
+        return self.replace(attrs={"_class": listed or None})
 
     def replace(
         self,

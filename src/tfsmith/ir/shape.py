@@ -13,7 +13,7 @@ from tfsmith.records import Immutable, record
 
 __all__ = ["Shape", "UNKNOWN", "SCALAR"]
 
-_SHOWN = 32
+_SHOWN = 16
 """So many dimensions are printed; a hostile file may claim millions."""
 
 

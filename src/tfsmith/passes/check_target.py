@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.attr import Attr, Func
+from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
@@ -16,6 +17,8 @@ from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.tensor import Tensor
+from tfsmith.limits import MAX_RANK
 from tfsmith.ops.families import CONTROL_FLOW, PLACEHOLDERS, VARIABLES
 from tfsmith.ops.traits import is_random
 from tfsmith.passes.freeze import FreezeOptions, freeze
@@ -49,6 +52,9 @@ class Target:
         graph_version: TensorFlow's number for the graphs that it writes; 0 for others.
         later_attrs: Attributes, as "op.attr", that came after it.
         ignores_attrs: Whether it passes over attributes that it does not know, where others refuse the graph.
+        in_gelu: Ops that it takes as part of a GELU, and nowhere else.
+        static_lists: Ops that make lists of tensors, whose elements must have a shape without open dimensions.
+        only_names: Whether nothing but the names of ops is known of it: it was read about, not asked.
     """
 
     name: str
@@ -67,6 +73,9 @@ class Target:
     graph_version: int = 0
     later_attrs: frozenset[str] = frozenset()
     ignores_attrs: bool = False
+    in_gelu: frozenset[str] = frozenset()
+    static_lists: frozenset[str] = frozenset()
+    only_names: bool = False
 
 
 def target_names() -> list[str]:
@@ -117,6 +126,9 @@ def _simple(name: str, table: str, more: str = "") -> Target:
         calls=head.get("calls") == "yes",
         freezes=head.get("freezes") == "yes",
         static_shapes=head.get("shapes") == "static",
+        in_gelu=frozenset(head.get("in_gelu", "").split()) - ops,
+        static_lists=frozenset() if more else frozenset(head.get("static_lists", "").split()),
+        only_names=head.get("known_by") == "names",
     )
 
 
@@ -292,6 +304,8 @@ def _check(model: Model, target: Target, outputs: Sequence[str], signature: str 
     if target.static_shapes:
         obstacles += _shapes(model, nodes)
     notes += looked_at.notes()
+    if target.only_names:
+        notes.append(f"of {target.title} only the ops' names are known: types, attributes and shapes were not tried")
     return TargetCheck(target, _sorted(obstacles), tuple(notes), looked_at.count)
 
 
@@ -368,22 +382,32 @@ class _Nodes:
         self._dead: dict[str, list[str]] = {}
         self._attrs: dict[str, list[tuple[str, bool]]] = {}
         self._dtypes: dict[str, list[str]] = {}
+        self._lists: dict[str, list[str]] = {}
+        self._unknown_lists: dict[str, list[str]] = {}
         self._seen: set[str] = set()
 
     def look(self, nodes: Sequence[Node]) -> None:
         """Looks at these nodes of the graph; functions that are called follow."""
-        todo: list[tuple[Sequence[Node], str]] = [(nodes, "")]
-        for its_nodes, mark in todo:  # grows while it is walked
+        todo: list[tuple[Body, Sequence[Node], str]] = [(self._graph, nodes, "")]
+        for body, its_nodes, mark in todo:  # grows while it is walked
             live = _live(its_nodes, self._target) if self._target.ignores else None
             self.count += len(its_nodes)
             for node in its_nodes:
                 if _is_ignored(node, self._target):
                     continue
-                self._look_at(node, mark, live is None or node.name in live)
-                todo += [(self._graph.library[name].nodes, f"{name}/") for name in self._calls(node)]
+                self._look_at(body, node, mark, live is None or node.name in live)
+                called = [(name, self._graph.library[name]) for name in self._calls(node)]
+                todo += [(function, function.nodes, f"{name}/") for name, function in called]
 
-    def _look_at(self, node: Node, prefix: str, is_live: bool) -> None:
+    def _look_at(self, body: Body, node: Node, prefix: str, is_live: bool) -> None:
         name = f"{prefix}{node.name}"
+        if node.op in self._target.in_gelu and _is_in_gelu(body, node):
+            return
+        if node.op in self._target.static_lists:
+            elements = _elements(body, node)
+            lists = self._lists if elements.dims is not None else self._unknown_lists
+            if not elements.is_static:
+                lists.setdefault(node.op, []).append(name)
         if node.op not in self._target.ops and not (self._target.calls and node.op in self._graph.library):
             (self._ops if is_live else self._dead).setdefault(node.op, []).append(name)
             return
@@ -429,6 +453,12 @@ class _Nodes:
             remedy = f"it has its default, so it can go; in Python: node.replace(attrs={{'{attr}': None}})"
             remedy = remedy if default else "read it with a later TensorFlow"
             yield Obstacle("attribute", key, what, tuple(name for name, _ in found), remedy)
+        for op, names in self._lists.items():
+            what = f"{title} takes no {op} whose elements have open dimensions"
+            remedy = "export the model with a fixed batch size"
+            if self._target.name == "tflite":
+                remedy += "; or convert with SELECT_TF_OPS among supported_ops (`--for tflite-flex` checks for that)"
+            yield Obstacle("shape", op, what, tuple(names), remedy)
         for kind, names in self._dtypes.items():
             what = f"{title} has no {kind}"
             yield Obstacle("dtype", kind, what, tuple(names), "cut the model behind it (`tfsmith freeze --outputs`)")
@@ -439,6 +469,66 @@ class _Nodes:
             words = " and ".join(sorted(self._target.ignores))
             why = f"only {words} need it, which {self._target.title} passes over"
             yield f"{op} is not known, but {why}: {names[0]}"
+        for op, names in self._unknown_lists.items():
+            why = f"which {self._target.title} takes only if it can infer one without open dimensions"
+            yield f"the graph does not say the shape of the elements of {op}, {why}: {names[0]}"
+
+
+_HALF, _ONE = 0.5, 1.0
+_ELEMENT_SHAPE = 0
+"""The input of TensorListReserve and EmptyTensorList that has the shape of their elements."""
+
+
+def _is_in_gelu(body: Body, node: Node) -> bool:
+    """Whether an Erf or Erfc is in `0.5 * x * (1 + erf(...))` or `0.5 * x * erfc(-x / ...)`, in this order."""
+    taken, product = node, _only_user(body, node)
+    if node.op == "Erf":
+        if product is None or product.op not in ("Add", "AddV2") or not _takes_constant(body, product, _ONE):
+            return False
+        taken, product = product, _only_user(body, product)
+    if product is None or product.op != "Mul" or body.source(product.inputs[0]) == taken.name:
+        return False
+    half = body.producer(product, 0)
+    source = body.producer(node, 0) if node.op == "Erfc" else None
+    if source is not None and (source.op not in ("Mul", "RealDiv") or not _takes_negative(body, source)):
+        return False
+    return half is not None and half.op == "Mul" and _takes_constant(body, half, _HALF)
+
+
+def _takes_negative(body: Body, node: Node) -> bool:
+    found = body.producer(node, 0) if node.data_inputs else None
+    return found is not None and found.op == "Neg"
+
+
+def _only_user(body: Body, node: Node) -> Node | None:
+    users = body.consumers(node.name)
+    return users[0].node if len(users) == 1 and len(users[0].node.data_inputs) == 2 else None
+
+
+def _takes_constant(body: Body, node: Node, wanted: float) -> bool:
+    """Whether one of a node's inputs is a constant of this one number."""
+    if len(node.data_inputs) != 2:
+        return False
+    for position in range(2):
+        value = _constant(body, node, position)
+        if value is not None and value.shape.elements == 1 and float(value.numpy().reshape(-1)[0]) == wanted:
+            return True
+    return False
+
+
+def _constant(body: Body, node: Node, position: int) -> Tensor | None:
+    """The constant that is this input; numbers only."""
+    found = body.producer(node, position) if position < len(node.data_inputs) else None
+    value = None if found is None else found.constant
+    return value if value is not None and value.dtype.itemsize else None
+
+
+def _elements(body: Body, node: Node) -> Shape:
+    """The shape of the elements of a list of tensors, as far as the graph says it."""
+    found = _constant(body, node, _ELEMENT_SHAPE)
+    if found is None or len(found.shape.dims or ()) != 1 or not 0 <= (found.shape.elements or 0) <= MAX_RANK:
+        return UNKNOWN
+    return Shape(tuple(max(-1, int(size)) for size in found.numpy().tolist()))
 
 
 def _is_default(attr: Attr, default: Attr | None) -> bool:

@@ -10,7 +10,7 @@ from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, MetaGraph, Signature, TensorInfo
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import nearest, shortened
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
@@ -459,7 +459,7 @@ def _placeholder(graph: Graph, name: str, keys: Mapping[str, str]) -> Node:
             return found
     there = [node.name for node in graph if node.op in PLACEHOLDERS]
     near = nearest(name, [*there, *(key for key, node in keys.items() if node in graph)]) or there
-    remedy = f"the placeholders are: {', '.join(near[:8])}" if near else "the graph has no placeholder"
+    remedy = f"the placeholders are: {shortened(near)}" if near else "the graph has no placeholder"
     raise NotFoundInModelError(f"there is no placeholder {name!r}", remedy=remedy)
 
 
@@ -503,14 +503,14 @@ def choose_signature(model: Model, key: str | None) -> tuple[str, Signature] | N
     if key is not None:
         if key not in there:
             near = nearest(key, there) or list(there)
-            remedy = f"the signatures are: {', '.join(near)}" if near else "it has none; name the outputs ({outputs})"
+            remedy = f"the signatures are: {shortened(near)}" if near else "it has none; name the outputs ({outputs})"
             raise NotFoundInModelError(f"there is no signature {key!r}", path=model.path, remedy=remedy)
         return key, there[key]
     usable = {name: found for name, found in there.items() if found.outputs}
     if SERVING_DEFAULT in usable:
         return SERVING_DEFAULT, usable[SERVING_DEFAULT]
     if len(usable) > 1:
-        names = ", ".join(usable)
+        names = shortened(list(usable))
         raise UsageError(
             "the model has several signatures", path=model.path, remedy=f"choose one ({{signature}}): {names}"
         )
@@ -550,9 +550,14 @@ def choose_outputs(model: Model, outputs: Sequence[str] | None, signature: str |
     likely = guess_outputs(model.graph)
     if not likely:
         raise UsageError("nothing says what the outputs are", path=model.path, remedy="name them ({outputs})")
-    listed = "; ".join(f"{candidate.tensor} ({candidate.reason})" for candidate in likely[:5])
     what = "nothing says which of several are the outputs"
-    raise UsageError(what, path=model.path, remedy=f"choose with {{outputs}}; likely are: {listed}")
+    raise UsageError(what, path=model.path, remedy=f"choose with {{outputs}}; likely are: {_listed(likely)}")
+
+
+def _listed(likely: Sequence[Candidate]) -> str:
+    """Candidates for an error: the best one with its reason, and others as far as there is room."""
+    first = f"{likely[0].tensor} ({likely[0].reason})"
+    return f"{first}; {shortened([candidate.tensor for candidate in likely[1:]], 80)}" if len(likely) > 1 else first
 
 
 def check_tensor(model: Model, name: str) -> Endpoint:
@@ -609,14 +614,7 @@ def make_signatures(
         UsageError: Nothing says what the inputs and outputs are.
     """
     if asked:
-        return {
-            key: Signature(
-                {name: _info(model, graph, tensor) for name, tensor in sorted(inputs.items())},
-                {name: _info(model, graph, tensor) for name, tensor in sorted(outputs.items())},
-                method_name,
-            )
-            for key, (inputs, outputs) in asked.items()
-        }
+        return {key: _asked(model, graph, inputs, outputs, method_name) for key, (inputs, outputs) in asked.items()}
     there = {key: found for key, found in model.signatures.items() if key != INIT_SIGNATURE}
     if there:
         return {key: _shaped(found, model, graph) for key, found in there.items()}
@@ -628,6 +626,31 @@ def make_signatures(
     reached = graph.ancestors(_node(candidate) for candidate in outputs)
     taken = [candidate for candidate in inputs if _node(candidate) in reached]
     return {SERVING_DEFAULT: Signature(_named(model, graph, taken), _named(model, graph, outputs), method_name)}
+
+
+def _asked(
+    model: Model, graph: Graph, inputs: Mapping[str, str], outputs: Mapping[str, str], method_name: str
+) -> Signature:
+    """A signature as the user asked for it; without inputs, with those that its outputs need.
+
+    Raises:
+        UsageError: The outputs need a placeholder that is no input: nothing could run it.
+    """
+    given = {name: _info(model, graph, tensor) for name, tensor in sorted(inputs.items())}
+    found = {name: _info(model, graph, tensor) for name, tensor in sorted(outputs.items())}
+    ends = {parse_input(tensor).node for tensor in outputs.values()}
+    fed = {parse_input(tensor).node for tensor in inputs.values()}
+    needed = graph.ancestors(ends - fed, known=fed)
+    missing = [node for node in graph if node.name in needed and node.op in ("Placeholder", "PlaceholderV2")]
+    if not inputs:
+        likely = [_candidate(graph, node, "the outputs need it", 0) for node in missing]
+        return Signature(_named(model, graph, likely), found, method_name)
+    if missing:
+        names = [node.name for node in missing]
+        what = f"the outputs need {len(names)} more input{'s' * (len(names) != 1)}: {shortened(names)}"
+        remedy = "name them as inputs too, or leave all inputs out to have them found"
+        raise UsageError(what, path=model.path, remedy=remedy)
+    return Signature(given, found, method_name)
 
 
 def _shaped(signature: Signature, model: Model, graph: Graph) -> Signature:
@@ -649,8 +672,7 @@ def _unclear(model: Model, likely: Sequence[Candidate]) -> UsageError:
     what = "nothing says what the inputs and outputs are"
     remedy = "name them: {inputs='KEY=TENSOR'} {outputs='KEY=TENSOR'}"
     if likely:
-        listed = "; ".join(f"{candidate.tensor} ({candidate.reason})" for candidate in likely[:5])
-        return UsageError(what, path=model.path, remedy=f"{remedy}; likely outputs are: {listed}")
+        return UsageError(what, path=model.path, remedy=f"{remedy}; likely outputs are: {_listed(likely)}")
     return UsageError(what, path=model.path, remedy=f"{remedy} (`tfsmith show --outputs` lists likely ones)")
 
 

@@ -10,11 +10,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import OpDef
 
-__all__ = ["prune", "prune_library", "called", "clean_colocation", "colocated"]
-
-_PLACE = b"loc:@"
-_SMALL = 4096
-"""A larger node may hold weights, which are not to be read."""
+__all__ = ["prune", "prune_library", "called", "clean_colocation"]
 
 
 def prune(graph: Graph, outputs: Iterable[str], *, keep_colocated: bool = True) -> Graph:
@@ -32,7 +28,7 @@ def prune(graph: Graph, outputs: Iterable[str], *, keep_colocated: bool = True) 
     keep = graph.ancestors(outputs)
     todo = list(keep) if keep_colocated else []
     while todo:
-        new = [name for name in colocated(graph[todo.pop()]) if name in graph and name not in keep]
+        new = [name for name in graph[todo.pop()].colocated if name in graph and name not in keep]
         if new:
             added = graph.ancestors(new, known=keep)
             keep |= added
@@ -41,25 +37,13 @@ def prune(graph: Graph, outputs: Iterable[str], *, keep_colocated: bool = True) 
     return graph if len(nodes) == len(graph) else graph.replace(nodes=nodes)
 
 
-def colocated(node: Node) -> list[str]:
-    """The nodes that this one wants to share a device with."""
-    base = node.base
-    if "_class" not in node.edits and base is not None and len(base) <= _SMALL and _PLACE not in base.tobytes():
-        return []  # few nodes have such a wish, and to look into the attributes of all takes much longer
-    found = node.peek("_class")
-    listed = found.value if found is not None and isinstance(found.value, tuple) else ()
-    names = [name for name in listed if isinstance(name, bytes)]
-    return [name.decode("utf-8", "replace")[5:] for name in names if name.startswith(_PLACE)]
-
-
 def clean_colocation(graph: Graph) -> Graph:
     """Drops wishes to be placed with nodes that are not there, which TensorFlow refuses to load."""
     changes: dict[str, Node] = {}
     for node in graph:
-        wanted = colocated(node)
-        there = tuple(f"loc:@{name}".encode() for name in wanted if name in graph)
-        if len(there) < len(wanted):
-            changes[node.name] = node.replace(attrs={"_class": there or None})
+        there = [name for name in node.colocated if name in graph]
+        if len(there) < len(node.colocated):
+            changes[node.name] = node.colocate(there)
     return graph.map_nodes(changes) if changes else graph
 
 

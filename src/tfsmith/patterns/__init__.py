@@ -1,1 +1,1 @@
-"""F3: finds pieces of a graph, and puts others in their place."""
+"""F4: finds pieces of a graph, and puts others in their place."""

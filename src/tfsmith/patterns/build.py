@@ -235,8 +235,9 @@ class _Builder:
         """The same error with its place in the recipe."""
         where = f"recipe {self._recipe.name!r}, variant {self._match.variant.name!r}, {place}"
         where = where if error.where is None else f"{where}, {error.where}"
-        kind = type(error) if isinstance(error, (UsageError, UnsupportedError)) else UnsupportedError
-        return kind(error.what, path=error.path, offset=error.offset, where=where, remedy=error.remedy)
+        if isinstance(error, (UsageError, UnsupportedError)):
+            return error.at(where=where)
+        return UnsupportedError(error.what, path=error.path, offset=error.offset, where=where, remedy=error.remedy)
 
     def _found(self, wanted: Endpoint) -> Endpoint:
         found = self._match.units[-1].nodes.get(wanted.node)
@@ -344,8 +345,8 @@ class _Builder:
             try:
                 found[name] = self._computed(given, kinds.get(name, ""), found.get("dtype"))
             except TfsmithError as error:
-                where = f"attribute {name!r}"
-                raise type(error)(error.what, where=where, remedy=error.remedy) from error
+                error.at(where=f"attribute {name!r}")
+                raise
         return {name: found[name] for name in sorted(found)}
 
     def _computed(self, given: Expression, kind: str, dtype: Attr | None) -> Attr:

@@ -22,7 +22,6 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.recipe import Match, Miss, Recipe
 from tfsmith.ops.inference import Inference
 from tfsmith.passes.interface import Note
-from tfsmith.passes.prune import colocated
 from tfsmith.patterns.build import InputRef, NewNode
 from tfsmith.patterns.index import captured_variables
 from tfsmith.patterns.matcher import Found, Matcher
@@ -255,11 +254,9 @@ class Edit:
 
     def _without_lost_places(self, node: Node, there: set[str]) -> Node:
         """The node without the wish to share the device of a node that is gone, which TensorFlow refuses to load."""
-        wanted = colocated(node)
+        wanted = node.colocated
         kept = [name for name in wanted if name in there or name not in self.gone]
-        if len(kept) == len(wanted):
-            return node
-        return node.replace(attrs={"_class": tuple(f"loc:@{name}".encode() for name in kept) or None})
+        return node if len(kept) == len(wanted) else node.colocate(kept)
 
     def _drop_orphans(self) -> None:
         """Drops what only the matches needed: constants, shapes and the like that nobody takes any more."""

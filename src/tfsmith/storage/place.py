@@ -35,7 +35,7 @@ class Output:
 
     Args:
         path: The file or folder to make, or the file or prefix that a set of files is known by.
-        inputs: The files and folders that the command read. A name that is one of them, lies in one of them, holds one
+        inputs: The files and folders that the command read. A name that is one of them, is in one of them, holds one
             of them, or belongs to the same set of files is refused.
         force: Whether what is there may be replaced. It is kept until the new output is in place.
         folder: Whether the output is a folder.

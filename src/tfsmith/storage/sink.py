@@ -44,7 +44,7 @@ class FileSink:
 
     _GATHER = 1 << 18
     _PUSH = 1 << 23
-    """After so many bytes the system is told to begin writing them to the disk: the sync at the end is then short."""
+    """After so many bytes the system starts writing them to the disk, so that the sync at the end is short."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -92,7 +92,7 @@ class FileSink:
                 self.write(chunk)
             return
         self._flush()
-        # The kernel copies page by page, and where the pages of both files do not lie alike, each one in two pieces.
+        # The kernel copies page by page, and where the pages of both files are not aligned alike, each in two pieces.
         lie_alike = (span.start - self._written) % _PAGE == 0
         start = stop = span.start
         while start == stop < span.stop:
@@ -145,7 +145,7 @@ class FileSink:
         self._push()
 
     def _push(self) -> None:
-        """Has the system begin to write to the disk; errors in that are raised by the sync at the end."""
+        """Starts writing to the disk; errors in that are raised by the sync at the end."""
         length = self._written - self._pushed
         if length < self._PUSH or not hasattr(os, "posix_fadvise"):
             return

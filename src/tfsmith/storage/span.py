@@ -1,4 +1,4 @@
-"""Bytes without meaning: `Span`, a checked range of a `Source`, which is a file mapped once or bytes in memory."""
+"""Bytes without meaning: `Span`, a checked range of a `ByteSource`, which is a file mapped once or bytes in memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfsmith.errors import TruncatedFileError, UnreadableFileError
 from tfsmith.records import record
 
 __all__ = [
-    "Source",
+    "ByteSource",
     "FileSource",
     "MemorySource",
     "open_file",
@@ -31,7 +31,7 @@ _SMALL_FILE = 1 << 22
 """A file up to this size is read at once: what happens to it afterwards is then nothing to us."""
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Something that holds bytes that never change while it is held."""
 
     @property
@@ -165,7 +165,7 @@ class MemorySource:
 
 
 def open_file(path: str | os.PathLike[str]) -> Span:
-    """Maps a file and gives the span of all of it. No byte is read yet.
+    """Maps a file and returns the span of all of it. No byte is read yet.
 
     Raises:
         UnreadableFileError: It is missing, is a folder, or may not be read.
@@ -233,7 +233,7 @@ _PIECE = 1 << 18
 class Span:
     """Bytes `start` to `stop` of a source. Holding a span keeps the source's mapping alive."""
 
-    source: Source
+    source: ByteSource
     start: int
     stop: int
 
@@ -293,7 +293,7 @@ class Span:
         """The part from `start` to `stop`, counted from this span's own start.
 
         Raises:
-            TruncatedFileError: The part does not lie inside this span.
+            TruncatedFileError: The part is not inside this span.
         """
         if not 0 <= start <= stop <= self.stop - self.start:
             raise TruncatedFileError(

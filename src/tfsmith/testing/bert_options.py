@@ -1,7 +1,7 @@
 """The pytest plugin behind `pytest --pyargs tfsmith.testing.bert`: its options.
 
 It is a module of its own because pytest loads it in every run where tfsmith is installed: it imports nothing, and adds
-its options only to a run that asks for these tests, so that nobody else's `--config-path` is in its way.
+its options only to a run of these tests, so that nobody else's `--config-path` is in its way.
 """
 
 from __future__ import annotations

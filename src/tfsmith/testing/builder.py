@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Names:
-    """Hands out names. The first to ask for "add" gets it, the next "add_1"; letter case does not count.
+    """Hands out names. The first call for "add" gets it, the next "add_1"; letter case does not count.
 
     Attributes:
         scope: The scope that is open, such as "bert/encoder"; "" outside of all.
@@ -133,7 +133,7 @@ class GraphBuilder:
 
     @contextmanager
     def variable_scope(self, name: str) -> Iterator[str]:
-        """Opens a scope for variables, and a name scope of the same name for nodes; gives the latter."""
+        """Opens a scope for variables, and a name scope of the same name for nodes; returns the latter."""
         before = self._variable_scope
         self._variable_scope = f"{before}/{name}" if before else name
         try:
@@ -187,7 +187,7 @@ class GraphBuilder:
     def node(
         self, op: str, inputs: Sequence[Operand] = (), attrs: Mapping[str, Any] | None = None, name: str | None = None
     ) -> Operation:
-        """Adds a node; attributes that inputs or defaults tell are filled in, as TensorFlow does.
+        """Adds a node; attributes that follow from inputs or defaults are filled in, as TensorFlow does.
 
         Args:
             op: The op.
@@ -312,7 +312,7 @@ class GraphBuilder:
     # Inside
 
     def _group(self, arg: ArgDef, value: Operand, types: Mapping[str, DType]) -> tuple[Output, ...]:
-        """The tensors that one input of the op's definition stands for."""
+        """The tensors of one input of the op's definition."""
         kind = arg.type or types.get(arg.type_attr)
         if arg.number_attr or arg.type_list_attr:
             return tuple(self.tensor(item, kind, f"{arg.name}_{number}") for number, item in enumerate(value))

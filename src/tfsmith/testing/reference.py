@@ -22,7 +22,7 @@ Feeds: TypeAlias = Mapping[str, Array]
 
 
 def linear_regression(variables: Variables, feeds: Feeds) -> dict[str, Array]:
-    """A line, and, if samples are given, how far they lie from it."""
+    """A line, and, if samples are given, how far they are from it."""
     slope = variables["model_variables/slope"].numpy()
     y = slope * feeds["x"] + variables["model_variables/intercept"].numpy()
     if "y_sample" not in feeds:

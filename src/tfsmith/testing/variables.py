@@ -206,7 +206,7 @@ def _filename(builder: GraphBuilder) -> Output:
 
 
 def _save(builder: GraphBuilder, filename: Output, variables: Sequence[Variable]) -> Output:
-    """Writes all variables, and gives the file's name back when that is done."""
+    """Writes all variables, and returns the file's name when that is done."""
     names = [variable.name for variable in variables]
     # A reference is saved itself; of a resource, the value that was read for it.
     values = [variable.handle if variable.kind == "ref" else variable.snapshot for variable in variables]

@@ -27,7 +27,7 @@ _BOUND = 2.0
 
 @record(eq=False)
 class SeededTensor(TensorBase):
-    """Float32 values from a truncated normal distribution, drawn anew each time that they are asked for."""
+    """Float32 values from a truncated normal distribution, drawn anew each time that they are read."""
 
     name: str
     shape: Shape

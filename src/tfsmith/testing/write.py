@@ -94,14 +94,14 @@ def write_checkpoint_files(model: TestModel, folder: Path, *, step: int = 1603, 
 
 
 def write_saved_model(model: TestModel, folder: Path) -> Path:
-    """Writes a SavedModel with the signature `serving_default`, as SavedModelBuilder would; gives the folder."""
+    """Writes a SavedModel with the signature `serving_default`, as SavedModelBuilder would; returns the folder."""
     with Output(folder, folder=True) as output:
         write_folder(model.saved_model(), output.aside)
     return folder
 
 
 def write_frozen(model: TestModel, path: Path) -> Path:
-    """Writes the graph with constants in place of variables, pruned to the outputs; gives the path.
+    """Writes the graph with constants in place of variables, pruned to the outputs; returns the path.
 
     The values go to a file beside it first, because a message needs all its sizes before its bytes, and are then
     copied inside the kernel.

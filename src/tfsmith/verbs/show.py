@@ -161,7 +161,8 @@ def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = Tru
         if not summary and set(parts) - {"variables"}:
             raise model.no_graph()
         return facts
-    if "outputs" in parts or (summary and not model.signatures):
+    is_whole = "missing" not in facts.get("graph", {})
+    if "outputs" in parts or (summary and is_whole and not model.signatures):
         facts["likely"] = {
             "inputs": [_candidate_facts(found) for found in likely_inputs(model)],
             "outputs": [_candidate_facts(found) for found in likely_outputs(model)],
@@ -257,6 +258,11 @@ def _graph_rows(graph: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterable[
     if graph["functions"]:
         nodes += f"  and {human_count(graph['function_nodes'])} in {human_count(graph['functions'])} functions"
     yield ("nodes", nodes)
+    missing = graph.get("missing", ())
+    if missing:
+        first = f"{missing[0]['node']} takes {missing[0]['takes']!r}, which is not there"
+        more = f", and {human_count(len(missing) - 1)} more inputs are missing" if len(missing) > 1 else ""
+        yield ("warning", f"the graph is cut off: {first}{more}")
     ops = list(graph["ops"].items())
     more = f", and {len(ops) - _TOP_OPS} more" if len(ops) > _TOP_OPS else ""
     yield ("ops", f"{len(ops)}: " + ", ".join(f"{op} x{count}" for op, count in ops[:_TOP_OPS]) + more)

@@ -1,1 +1,1 @@
-"""F3: what people look at. Works on `ir` alone."""
+"""F5: what people look at. Works on `ir` alone."""

@@ -49,7 +49,7 @@ _ARROW = (
 
 
 def escape(text: str) -> str:
-    """Text as it may stand in XML."""
+    """Text escaped for XML."""
     text = text.translate(_CONTROL).encode("utf-8", "replace").decode()
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")
 
@@ -68,7 +68,7 @@ def shorten(text: str, most: int) -> str:
 
 
 class Canvas:
-    """Collects shapes; `svg` gives the drawing. Lines lie under boxes, so that all text can be read."""
+    """Collects shapes; `svg` returns the drawing. Lines are under boxes, so that all text can be read."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
@@ -168,7 +168,7 @@ class Folded:
 
     Attributes:
         title: The name, with `{i}` where it was a number.
-        names: What it stands for, in order.
+        names: What it represents, in order.
     """
 
     title: str
@@ -180,7 +180,7 @@ def fold_names(names: Iterable[str], kinds: Mapping[str, Hashable] | None = None
 
     Args:
         names: The names.
-        kinds: What a name stands for (its op, say); only names of one kind are folded.
+        kinds: What a name is (its op, for example); only names of one kind are folded.
     """
     found: dict[tuple[str, Hashable], list[str]] = {}
     for name in names:
@@ -203,7 +203,7 @@ def _template(name: str) -> str:
 def scope_groups(titles: Iterable[str], most: int) -> dict[str, str]:
     """For each title, the scope that it is drawn in: as deep as possible with at most `most` of them.
 
-    A title that has no such deep scope stands for itself. Where no title has scopes, the words of the names, which `_`
+    A title that has no such deep scope is kept. Where no title has scopes, the words of the names, which `_`
     joins, are as good.
     """
     listed = list(titles)

@@ -39,7 +39,7 @@ class Box:
         names: The names of the nodes.
         ops: How often each op is among them.
         is_seed: Whether the rest of the graph may use one of them.
-        row: In which row it stands; 0 is nearest to the inputs.
+        row: Its row; 0 is nearest to the inputs.
     """
 
     title: str
@@ -290,13 +290,13 @@ def draw_recipe(recipe: Recipe, variant: Variant, match: Match | None = None, co
 
 @record(frozen=False)
 class _Drawing:
-    """What is drawn so far, and where it stands."""
+    """What is drawn so far, and where."""
 
     variant: Variant
     match: Match | None
     canvas: Canvas = field(default_factory=Canvas)
     _places: dict[str, tuple[float, float, float, float]] = field(default_factory=dict)
-    """Of each box: left, top, width, height. Those of what stands before a chain have a `<` in front of their names."""
+    """Of each box: left, top, width, height. Those of what comes before a chain have a `<` in front of their names."""
     _pills: dict[str, tuple[float, float]] = field(default_factory=dict)
 
     def draw(self) -> None:
@@ -373,7 +373,7 @@ class _Drawing:
         return right, top - _ROW_GAP
 
     def _pull(self, feeding: Sequence[str], mark: str) -> float:
-        """Where a box would like to stand: under what feeds it."""
+        """The preferred place of a box: under what feeds it."""
         spots = [left + width / 2 for left, _, width, _ in (self._places[mark + title] for title in feeding)]
         return sum(spots) / len(spots) if spots else 0.0
 
@@ -394,7 +394,7 @@ class _Drawing:
                     self._back(start, stop)
 
     def _links(self, piece: QueryLayout, links: Mapping[str, Endpoint]) -> None:
-        """From what stands before the chain to where each unit takes it."""
+        """From what comes before the chain to where each unit takes it."""
         before = self.variant.repeat.before if self.variant.repeat is not None else None
         above = None if before is None else lay_out(before)
         for name, endpoint in links.items():

@@ -67,12 +67,13 @@ class Summary:
         variables: The variables, from the checkpoint if there is one, else from the graph's nodes.
         variables_from: "checkpoint", "graph" or "".
         optimizer_slots: Those of the variables that only an optimizer needs.
-        constants: The values that lie in the graph itself.
+        constants: The values in the graph itself.
         node_count: Nodes of the graph.
         function_nodes: Nodes inside functions.
         ops: Ops of graph and functions, by count.
         custom_ops: Ops that stock TensorFlow does not have.
         frozen: Whether the graph has no variables at all.
+        missing: Nodes that take what is not there, with what they take: the graph is cut off.
     """
 
     title: str
@@ -89,6 +90,7 @@ class Summary:
     custom_ops: tuple[str, ...] = ()
     assets: tuple[str, ...] = ()
     frozen: bool = False
+    missing: tuple[tuple[str, str], ...] = ()
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -110,7 +112,7 @@ def summarize(model: Model) -> Summary:
     """The summary of the selected meta graph. Decodes node attributes of constants and variables, nothing else.
 
     Raises:
-        InvalidModelError: Two nodes have one name, or an input is not there.
+        InvalidModelError: Two nodes have one name.
     """
     in_checkpoint = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     slots = {name: tensor for name, tensor in in_checkpoint.items() if is_optimizer_slot(name)}
@@ -124,8 +126,7 @@ def summarize(model: Model) -> Summary:
             optimizer_slots=_total(slots.values()),
         )
     graph = model.graph
-    for body in (graph, *graph.library.values()):
-        body.check_names()
+    missing = [(node.name, name) for one in (graph, *graph.library.values()) for node, name in one.missing_inputs()]
     bodies = [node for function in graph.library.values() for node in function.nodes]
     variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLES]
     variables = _total(in_checkpoint.values()) if in_checkpoint else _total_of_nodes(variable_nodes)
@@ -144,6 +145,7 @@ def summarize(model: Model) -> Summary:
         custom_ops=graph.custom_ops(),
         assets=_assets(model),
         frozen=not variable_nodes,
+        missing=tuple(missing),
     )
 
 
@@ -230,6 +232,8 @@ def summary_facts(model: Model) -> dict[str, Any]:
         "ops": dict(summary.ops),
         "custom_ops": list(summary.custom_ops),
     }
+    if summary.missing:
+        facts["graph"]["missing"] = [{"node": node, "takes": name} for node, name in summary.missing]
     facts["constants"] = _totals(summary.constants)
     facts["assets"] = list(summary.assets)
     facts["side_files"] = [side.name for side in model.side_files]
@@ -312,7 +316,7 @@ def op_facts(model: Model) -> dict[str, int]:
 
 
 def node_facts(nodes: Iterable[Node]) -> list[dict[str, Any]]:
-    """Nodes with ops, inputs and attributes; tensors are told by dtype and shape."""
+    """Nodes with ops, inputs and attributes; tensors are shown by dtype and shape."""
     return [
         {
             "name": node.name,
@@ -326,7 +330,7 @@ def node_facts(nodes: Iterable[Node]) -> list[dict[str, Any]]:
 
 
 def attr_facts(attr: Attr) -> Any:
-    """The value of an attribute as JSON has it; a tensor is told by dtype and shape."""
+    """The value of an attribute as JSON has it; a tensor is shown by dtype and shape."""
     return _value(attr.value)
 
 
@@ -349,7 +353,7 @@ def _value(value: Any) -> Any:
 
 
 def collection_facts(model: Model) -> dict[str, Any]:
-    """Every collection with its kind and values; tensors come with dtype and shape where the graph tells them."""
+    """Every collection with its kind and values; tensors come with dtype and shape where the graph has them."""
     return {
         key: {"kind": found.kind, "values": _collection_values(model, found)}
         for key, found in model.collections.items()

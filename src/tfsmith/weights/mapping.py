@@ -265,7 +265,7 @@ class _Work:
                 self.made[target] = tensor
 
     def _all_bindings(self, sources: Sequence[Template]) -> list[dict[str, str]]:
-        """What the placeholders stand for: as the config says, else as the names that are there show."""
+        """The values of the placeholders: as the config says, else as the names that are there show."""
         holes = sources[0].holes
         if not holes:
             return [{}]

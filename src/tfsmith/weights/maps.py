@@ -20,7 +20,7 @@ _KINDS = {None: r"\d+", "word": r"[^/.]+", "path": r".+"}
 
 @record
 class Template:
-    """A name in which `{n}` stands for a number, `{x:word}` for a word, `{x:path}` for anything."""
+    """A name in which `{n}` is a number, `{x:word}` a word, `{x:path}` anything."""
 
     text: str
     holes: tuple[str, ...]
@@ -50,7 +50,7 @@ class Template:
             raise UsageError(f"{text!r} is no name with placeholders ({error})", remedy="write {n}") from error
 
     def match(self, name: str) -> dict[str, str] | None:
-        """What the placeholders stand for in a name; None if it does not fit."""
+        """The values of the placeholders in a name; None if it does not fit."""
         found = self.pattern.fullmatch(name)
         return None if found is None else found.groupdict()
 

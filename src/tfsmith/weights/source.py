@@ -74,7 +74,7 @@ def weights_of(model: Model, *, constants: bool = False) -> Weights:
         constants: Whether to take all constants of the graph, whatever they were.
 
     Raises:
-        NotFoundInModelError: It has none, or their values lie elsewhere; the remedy says what to pass.
+        NotFoundInModelError: It has none, or their values are elsewhere; the remedy says what to pass.
     """
     files = {path: None for path in (model.path, *(model.checkpoint.files if model.checkpoint else ())) if path}
     metadata: Mapping[str, str] = {}

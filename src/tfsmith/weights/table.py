@@ -58,7 +58,7 @@ class WeightRow:
         dtype: Its type.
         shape: Its shape.
         bytes: Its size.
-        stats: What its values are like; None where nobody asked, or they are no numbers.
+        stats: What its values are like; None if not read, or if they are no numbers.
         variable: The name of its variable, where the key is a path of Python attributes; else None.
     """
 

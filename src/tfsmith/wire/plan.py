@@ -1,6 +1,6 @@
 """`WritePlan`: what will be written, with its size known before the first byte goes out.
 
-A length stands before the bytes that it counts, and the bytes may be gigabytes that lie in another file. So a message
+A length comes before the bytes that it counts, and the bytes may be gigabytes in another file. So a message
 is first planned as a list of literal bytes and spans, and only then streamed.
 """
 

@@ -1,4 +1,4 @@
-"""Walks over the fields of a message without decoding them, so that what nobody asks for is never read.
+"""Walks over the fields of a message without decoding them, so that what nobody needs is never read.
 
 Wire format: a message is a run of fields; a field is a varint tag (number << 3 | wire type), then a varint (0), 8
 bytes (1), a varint length and so many bytes (2), or four bytes (5). Types 3 and 4 are proto1 groups, which no
@@ -32,7 +32,7 @@ _DAMAGED = "the file is damaged or is of another kind; fetch it again"
 
 @record
 class RawField:
-    """A field where it stands: its tag at `tag_start`, its payload from `start` to `stop` (absolute offsets)."""
+    """A field and its place: its tag at `tag_start`, its payload from `start` to `stop` (absolute offsets)."""
 
     number: int
     wire_type: int

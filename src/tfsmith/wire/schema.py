@@ -97,7 +97,7 @@ STRUCT_FORMS: Final = MappingProxyType(
 
 
 def fields_of(message: str) -> tuple[Field, ...]:
-    """The fields of a message; "NodeDef/attr" stands for an entry of the map `attr` of NodeDef."""
+    """The fields of a message; "NodeDef/attr" means an entry of the map `attr` of NodeDef."""
     outer, _, name = message.partition("/")
     fields = schema().messages[outer]
     if not name:

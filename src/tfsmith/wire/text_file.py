@@ -13,7 +13,7 @@ __all__ = ["read_text", "write_text_file"]
 
 
 def read_text(span: Span, message: str) -> Span:
-    """Reads the text of a message and gives its wire bytes, in memory.
+    """Reads the text of a message and returns its wire bytes, in memory.
 
     Raises:
         CorruptFileError: It is not UTF-8, or not the text of such a message; the error has line and column.

@@ -185,7 +185,7 @@ def parse_slowly(text: str, message: str, path: str) -> bytes:
         where, what = _explained(error, lines)
         raise CorruptFileError(what, path=path, where=where, remedy=remedy) from error
     except (ValueError, TypeError, KeyError, AttributeError, SystemError, Warning) as error:
-        # A value that its field cannot hold. The SystemError is upb's answer to a name with a lone surrogate.
+        # A value that its field cannot hold. upb raises the SystemError for a name with a lone surrogate.
         where = f"near line {max(lines.count, 1)}"
         raise CorruptFileError(_short(str(error)), path=path, where=where, remedy=remedy) from error
     return wire
@@ -205,7 +205,7 @@ class _CountedLines:
 
 
 def _explained(error: Exception, lines: _CountedLines) -> tuple[str, str]:
-    """Where a parse error lies, and what it says without the line that it quotes, which may be megabytes long."""
+    """Where a parse error is, and what it says without the line that it quotes, which may be megabytes long."""
     line, column = error.GetLine(), error.GetColumn()  # type: ignore[attr-defined]
     what = str(error)
     if line is None:
@@ -258,7 +258,7 @@ def text_to_wire(text: str, message: str, path: str = "<memory>") -> bytes:
 
 
 def read_printed(text: str, message: str) -> bytes | None:
-    """The wire bytes of text that is laid out as printers do it, or None: then only the general parser can tell."""
+    """The wire bytes of text that is laid out as printers do it, or None: then only the general parser can decide."""
     try:
         return _read(_units(text), _Lines(message, {}), MAX_DEPTH - _BLOCK_DEPTH)[1]
     except Unusual:

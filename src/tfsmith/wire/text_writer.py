@@ -132,7 +132,7 @@ _REMEMBERED, _MEMORIES = 512, 4096
 
 
 def message_text(message: Any) -> str:
-    """The text of a small message of the schema, exactly as `text_format.MessageToString` gives it. Copies it."""
+    """The text of a small message of the schema, exactly as `text_format.MessageToString` returns it. Copies it."""
     name = str(message.DESCRIPTOR.full_name).removeprefix("tensorflow.")
     copy = type(message)()
     copy.CopyFrom(message)
@@ -213,7 +213,7 @@ class Printer:
         return "".join(out)
 
     def _map(self, rule: _Rule, data: bytes, position: int, pad: str, out: list[str]) -> int:
-        """The entries of a map, which stand together on the wire, from after the first tag; gives where they end."""
+        """The entries of a map, which are together on the wire, from after the first tag; returns where they end."""
         entries: list[tuple[Any, str]] = []
         more = True
         while more:
@@ -316,7 +316,7 @@ def _rules(message: str, like_str: bool) -> Mapping[int, _Rule]:
 
 
 def _entry_key(key_type: str, like_str: bool) -> Callable[[bytes], Any]:
-    """Reads what an entry is sorted by: its key, at its start. UTF-8 sorts like the characters that it stands for."""
+    """Reads what an entry is sorted by: its key, at its start. UTF-8 sorts like the characters that it encodes."""
     form = STRUCT_FORMS.get(key_type)
 
     def key(entry: bytes) -> Any:
@@ -356,7 +356,7 @@ def write_text(message: str, data: Span, sink: Sink) -> None:
 
 
 def _shell(name: str, parts: list[Span], pad: str, body: _Body) -> Iterator[str]:
-    """The text of a shell that lies in `parts` of one source: a message that comes in parts is the sum of them."""
+    """The text of a shell that is in `parts` of one source: a message that comes in parts is the sum of them."""
     known = {field.number: field for field in schema().messages[name]}
     source = parts[0].source
     found: dict[int, array[int]] = {}  # from where to where; a graph may have a million nodes

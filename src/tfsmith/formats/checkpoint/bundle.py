@@ -29,7 +29,7 @@ from tfsmith.formats.checkpoint.slices import (
     require_numpy_rank,
 )
 from tfsmith.formats.checkpoint.strings import ByteOrder, StoredStrings, read_strings, variant_crc
-from tfsmith.formats.checkpoint.table import Table
+from tfsmith.formats.checkpoint.table import SortedTable
 from tfsmith.formats.sniff import refuse_pointer
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
@@ -113,7 +113,7 @@ class DataFiles:
         return found
 
     def span(self, entry: BundleEntry, where: str) -> Span:
-        """Where a tensor's bytes lie; opens the file but reads none of them.
+        """Where a tensor's bytes are; opens the file but reads none of them.
 
         Raises:
             TruncatedFileError: The file ends before them.
@@ -145,7 +145,7 @@ class DataFiles:
 
 @record(eq=False, repr=False)
 class StoredTensor(TensorBase):
-    """A tensor in a data file. Nothing but the index was read for it until its values are asked for."""
+    """A tensor in a data file. Nothing but the index was read for it until its values are read."""
 
     name: str
     entry: BundleEntry
@@ -182,7 +182,7 @@ class StoredTensor(TensorBase):
         return self.files.order == "little" or self._component_size == 1
 
     def stored(self) -> Span:
-        """The bytes as they lie in the file, in its byte order; opens the file, reads nothing."""
+        """The bytes as they are in the file, in its byte order; opens the file, reads nothing."""
         return self.files.span(self.entry, self.label)
 
     def verify(self) -> bool:
@@ -338,7 +338,7 @@ def open_bundle(prefix: Path) -> Bundle:
 
 
 class Bundle(Mapping[str, Tensor]):
-    """A checkpoint: names to tensors, in the order of the names. Tensors are made when asked for, values read later.
+    """A checkpoint: names to tensors, in the order of the names. Tensors are made when needed, values read later.
 
     Attributes:
         prefix: The path that all files of the checkpoint begin with.
@@ -350,7 +350,7 @@ class Bundle(Mapping[str, Tensor]):
     def __init__(self, prefix: Path) -> None:
         self.prefix = prefix
         self._path = str(index_file(prefix))
-        self._raw = dict(Table(open_file(self._path)).entries())
+        self._raw = dict(SortedTable(open_file(self._path)).entries())
         self._names = {self._decode(key): key for key in self._raw if key and not is_slice_key(key)}
         self._tensors: dict[str, Tensor] = {}
         header = self._header()
@@ -402,7 +402,7 @@ class Bundle(Mapping[str, Tensor]):
         return {one.checkpoint_key: one.full_name for found in objects for one in found.attributes if one.full_name}
 
     def stored_order(self) -> dict[str, Tensor]:
-        """The tensors in the order in which their values lie in the data files.
+        """The tensors in the order in which their values are in the data files.
 
         `write_bundle` keeps the order that it is given, so this is what makes a copy equal.
 
@@ -430,7 +430,7 @@ class Bundle(Mapping[str, Tensor]):
                     progress(done, total)
 
     def _layout(self) -> list[StoredTensor]:
-        """All that is stored, in the order in which it lies in the files; nothing may lie there twice.
+        """All that is stored, in the order of the files; nothing may be there twice.
 
         A small file could otherwise claim the same bytes for a hundred thousand tensors.
         """
@@ -477,7 +477,7 @@ class Bundle(Mapping[str, Tensor]):
         return StoredSlices(entry.dtype, entry.shape, tuple(pieces), name, entry.slices)
 
     def _boxes(self, entry: BundleEntry, name: str) -> list[Box]:
-        """Where the slices of a partitioned variable lie; they must cover it exactly once."""
+        """Where the slices of a partitioned variable are; they must cover it exactly once."""
         dims = entry.shape.dims or ()
         boxes = []
         for extents in entry.slices:
@@ -529,7 +529,8 @@ class Bundle(Mapping[str, Tensor]):
         try:
             return parse(kind, data)
         except CorruptFileError as error:
-            raise CorruptFileError(error.what, path=self._path, where=where, remedy=error.remedy) from error
+            error.at(self._path, where=where)
+            raise
 
     def _decode(self, key: bytes) -> str:
         try:

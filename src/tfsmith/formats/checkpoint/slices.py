@@ -64,7 +64,7 @@ def read_num(data: bytes, position: int = 0) -> tuple[int, int]:
 def write_signed(value: int) -> bytes:
     """A number of 64 bits with a sign.
 
-    With n bytes in all, the first n bits tell the length: ones for a number from 0 up, zeros for a negative one; the
+    With n bytes in all, the first n bits give the length: ones for a number from 0 up, zeros for a negative one; the
     number itself, in two's complement, fills the rest.
     """
     if not -(1 << 63) <= value < 1 << 63:
@@ -242,7 +242,7 @@ def fill_slice_proto(proto: Any, extents: Extents) -> None:
 
 
 def box(extents: Extents, dims: tuple[int, ...]) -> Box | None:
-    """Where a slice lies in a whole of these dimensions; None if it does not lie inside."""
+    """Where a slice is in a whole of these dimensions; None if it is not inside."""
     if len(extents) != len(dims):
         return None
     sizes = tuple(dim if length < 0 else length for (_, length), dim in zip(extents, dims, strict=True))
@@ -255,7 +255,7 @@ def box(extents: Extents, dims: tuple[int, ...]) -> Box | None:
 def find_flaw(boxes: Sequence[Box], dims: tuple[int, ...]) -> str | None:
     """What is wrong with the way some boxes, all inside the whole, cover it; None if they do exactly once.
 
-    Linear in the number of boxes. A box is told by its corners, signed by turns; boxes cover the whole exactly once if
+    Linear in the number of boxes. A box is given by its corners, signed by turns; boxes cover the whole exactly once if
     and only if all their corners cancel out except the corners of the whole.
     """
     if 0 in dims:  # nothing to cover

@@ -30,7 +30,7 @@ def decode_varints(
         data: The bytes.
         count: How many varints to take; with None the bytes must hold nothing else.
         path: The file, for errors.
-        offset: Where the bytes stand in it, for errors.
+        offset: Where the bytes are in it, for errors.
 
     Returns:
         The numbers, and how many bytes they took. Memory is a few times that, whatever follows.

@@ -15,7 +15,7 @@ from tfsmith.wire.scan import read_varint
 
 __all__ = [
     "decompress",
-    "Table",
+    "SortedTable",
     "MAGIC",
     "FOOTER_SIZE",
     "TRAILER_SIZE",
@@ -33,7 +33,7 @@ def decompress(data: bytes, *, path: str | None = None, offset: int | None = Non
     Args:
         data: The compressed bytes.
         path: The file that they came from, for errors.
-        offset: Where they stand in it, for errors.
+        offset: Where they are in it, for errors.
 
     Raises:
         CorruptFileError: The block is cut off, refers to what is not there, or claims more than it can hold.
@@ -91,7 +91,7 @@ def _size(data: bytes) -> tuple[int, int]:
 
 
 def _literal_length(data: bytes, position: int, code: int) -> tuple[int, int]:
-    """Short lengths stand in the first byte; longer ones in one to four bytes behind it. Both are stored less one."""
+    """Short lengths are in the first byte; longer ones in one to four bytes after it. Both are stored less one."""
     if code < _LONG_LITERAL:
         return code + 1, position
     stop = position + code - _LONG_LITERAL + 1
@@ -130,12 +130,12 @@ _PLAIN, _SNAPPY = 0, 1
 _SMALL_BLOCK = 1 << 22
 _REMEDY = "the file is damaged or is of another kind; fetch it again"
 
-# A key may repeat the start of the one before it for the price of a byte, so a small block could ask for much memory.
+# A key may repeat the start of the one before it for the price of a byte, so a small block could need much memory.
 # Names of a thousand letters come to about a third of this.
 _MAX_KEY_RATIO = 128
 
 
-class Table:
+class SortedTable:
     """A sorted table in a span. Opening it reads the footer and the index; blocks are read and checked when needed.
 
     Every block's checksum is checked before anything in it is believed.
@@ -223,7 +223,7 @@ class Table:
         return (numbers[0], numbers[1]), (numbers[2], numbers[3])
 
     def _read_index(self, contents: Span) -> None:
-        """Fills in where the data blocks lie.
+        """Fills in where the data blocks are.
 
         Each must begin behind the one before: a table that led to one block again and again would cost time without
         end.
@@ -352,7 +352,7 @@ class _Block:
 
 
 def _between(block: _Block, floor: bytes | None, bound: bytes) -> Iterator[tuple[bytes, int, int]]:
-    """A data block's entries, which must lie between two keys of the index, else a search would miss them."""
+    """A data block's entries, which must be between two keys of the index, else a search would miss them."""
     key = None
     for key, start, stop in block.entries():
         if floor is not None and key <= floor:
@@ -375,7 +375,7 @@ class TableWriter:
     """Takes entries in the order of their keys and writes them to a sink. Holds one block in memory.
 
     Args:
-        sink: Where the table goes; it must stand at the table's first byte.
+        sink: Where the table goes; it must be at the table's first byte.
         block_size: When a block is full.
         restart_interval: How many keys may share a start before one is written in full.
     """

@@ -1,6 +1,6 @@
 """Reads checkpoints of version 1: one file, or shards `PREFIX-SSSSS-of-NNNNN`, each a table of `SavedTensorSlices`.
 
-The key "" holds what there is: names, dtypes, shapes and slices. Under the key of each slice lies a TensorProto that
+The key "" holds what there is: names, dtypes, shapes and slices. Under the key of each slice is a TensorProto that
 has nothing but a list of values: floats as they are in memory, integers, booleans and halves as varints.
 """
 
@@ -23,7 +23,7 @@ from tfsmith.formats.checkpoint.slices import (
     require_numpy_rank,
 )
 from tfsmith.formats.checkpoint.strings import decode_varints
-from tfsmith.formats.checkpoint.table import Table
+from tfsmith.formats.checkpoint.table import SortedTable
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor, TensorBase
@@ -100,7 +100,7 @@ def v1_files(path: Path) -> tuple[Path, ...]:
 
 
 class CheckpointV1(Mapping[str, Tensor]):
-    """A checkpoint of version 1: names to tensors, in the order of the names; values are read when asked for.
+    """A checkpoint of version 1: names to tensors, in the order of the names; values are read when needed.
 
     Attributes:
         files: The files that it is made of.
@@ -108,7 +108,7 @@ class CheckpointV1(Mapping[str, Tensor]):
 
     def __init__(self, files: tuple[Path, ...]) -> None:
         self.files = files
-        self._tables = [Table(open_file(path)) for path in files]
+        self._tables = [SortedTable(open_file(path)) for path in files]
         found: dict[str, _Saved] = {}
         for table in self._tables:
             for meta in _read_meta(table).tensor:
@@ -160,7 +160,7 @@ class _Saved:
     dtype: DType
     shape: Shape
     path: str
-    slices: list[tuple[Extents, Table]] = field(default_factory=list)
+    slices: list[tuple[Extents, SortedTable]] = field(default_factory=list)
 
     def tensor(self) -> Tensor:
         dims = self.shape.dims or ()
@@ -177,7 +177,7 @@ class _Saved:
             raise self.damaged(f"its slices do not cover it: {flaw}")
         if len(pieces) == 1:
             return pieces[0].tensor
-        # Every element takes a byte at least, so a shape that is out of proportion must not ask for memory.
+        # Every element takes a byte at least, so a shape that is out of proportion must not allocate memory.
         if (self.shape.elements or 0) > MAX_SNAPPY_RATIO * sum(
             table.size for table in {table for _, table in self.slices}
         ):
@@ -196,7 +196,7 @@ class _SliceTensor(TensorBase):
     dtype: DType
     shape: Shape
     key: bytes
-    table: Table
+    table: SortedTable
 
     def verify(self) -> bool:
         """Reads the block of the table, whose checksum is compared each time."""
@@ -274,7 +274,7 @@ class _SliceTensor(TensorBase):
         return CorruptFileError(what, path=self.table.name, where=f"tensor {self.name!r}", remedy=_REMEDY)
 
 
-def _read_meta(table: Table) -> Any:
+def _read_meta(table: SortedTable) -> Any:
     span = table.find(b"")
     if span is None:
         what = "the table does not say what it holds"
@@ -290,7 +290,7 @@ def _read_meta(table: Table) -> Any:
     return meta
 
 
-def _add(found: dict[str, _Saved], meta: Any, table: Table) -> None:
+def _add(found: dict[str, _Saved], meta: Any, table: SortedTable) -> None:
     """Adds what one file says of a tensor; files must agree."""
     kind = dtype(meta.type).base
     shape = read_shape(meta.shape, kind, path=table.name, where=f"tensor {meta.name!r}")

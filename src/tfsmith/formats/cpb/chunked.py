@@ -16,7 +16,7 @@ from tfsmith.wire.plan import WritePlan, encode_varint, tag
 from tfsmith.wire.scan import BYTES, VARINT, RawField, fields
 from tfsmith.wire.schema import Field, schema
 
-__all__ = ["Draft", "is_message", "is_chunked", "plan_chunked", "read_chunked"]
+__all__ = ["MessageDraft", "is_message", "is_chunked", "plan_chunked", "read_chunked"]
 
 _KEY, _VALUE = 1, 2
 _INTEGERS = frozenset(("bool", "int32", "int64", "uint32", "uint64"))
@@ -36,12 +36,12 @@ def _fields_of(message: str) -> Mapping[int, Field]:
 
 @records.record(frozen=False)
 class _Entry:
-    """A field of an opened message: where it stands, and what takes its place if it changed."""
+    """A field of an opened message: where it is, and what takes its place if it changed."""
 
     number: int
     whole: Span
     raw: RawField | None
-    changed: Draft | Record | None = None
+    changed: MessageDraft | Record | None = None
     gone: bool = False
 
     def payload(self) -> Record:
@@ -51,7 +51,7 @@ class _Entry:
         return Record((Span(self.whole.source, self.raw.start, self.raw.stop),))
 
 
-class Draft:
+class MessageDraft:
     """A message in the making.
 
     Args:
@@ -97,7 +97,7 @@ class Draft:
             else:
                 self._append(entry)
 
-    def child(self, number: int, index: int | None = None) -> Draft:
+    def child(self, number: int, index: int | None = None) -> MessageDraft:
         """The message in a field, or in element `index` of a repeated one; made if it is the next one.
 
         Raises:
@@ -108,10 +108,10 @@ class Draft:
             raise self._misfit(f"field {field.name!r} is not a message that can be taken so")
         self._clear_rivals(field)
         entry = self._entry(number, index)
-        if isinstance(entry.changed, Draft):
+        if isinstance(entry.changed, MessageDraft):
             return entry.changed
         place = f"{self.place}.{field.name}" if index is None else f"{self.place}.{field.name}[{index}]"
-        draft = entry.changed = Draft(field.type, self.path, place, self.depth + 1)
+        draft = entry.changed = MessageDraft(field.type, self.path, place, self.depth + 1)
         draft.merge(entry.payload())
         for other in self._where[number][1:] if index is None else ():
             draft.merge(other.payload())
@@ -120,7 +120,7 @@ class Draft:
             self._where[number] = [entry]
         return draft
 
-    def entry(self, number: int, key: str | int) -> Draft:
+    def entry(self, number: int, key: str | int) -> MessageDraft:
         """The entry of a map under a key; made if there is none. Its value is its field 2.
 
         Raises:
@@ -136,13 +136,13 @@ class Draft:
         if wanted not in keys:
             keys[wanted] = self._new(number)
         entry = keys[wanted]
-        if isinstance(entry.changed, Draft):
+        if isinstance(entry.changed, MessageDraft):
             return entry.changed
         parts = {
             _KEY: Field("key", _KEY, "one", str(field.key_type)),
             _VALUE: Field("value", _VALUE, "one", field.type),
         }
-        draft = entry.changed = Draft(parts, self.path, f"{self.place}.{field.name}[{key!r}]", self.depth + 1)
+        draft = entry.changed = MessageDraft(parts, self.path, f"{self.place}.{field.name}[{key!r}]", self.depth + 1)
         draft.merge(entry.payload() if entry.raw is not None else _key_field(wanted))
         return draft
 
@@ -176,7 +176,7 @@ class Draft:
                 continue
             if entry.changed is None:
                 plan.add(entry.whole)
-            elif isinstance(entry.changed, Draft):
+            elif isinstance(entry.changed, MessageDraft):
                 plan.add_field(entry.number, entry.changed.plan())
             else:
                 part = WritePlan()
@@ -341,7 +341,7 @@ def plan_chunked(span: Span) -> WritePlan:
     if metadata.version.join_version > _JOIN_VERSION:
         what = f"the file asks for version {metadata.version.join_version} of merging"
         raise UnsupportedError(what, path=span.name, remedy="a newer tfsmith may know it")
-    model = Draft("SavedModel", span.name, "SavedModel")
+    model = MessageDraft("SavedModel", span.name, "SavedModel")
     _apply(model, metadata.message, _Chunks(file, metadata.chunks, span))
     return model.plan()
 
@@ -373,7 +373,7 @@ class _Chunks:
         return CorruptFileError(what, path=self._path, where=place, remedy=_DAMAGED)
 
 
-def _apply(draft: Draft, message: Any, chunks: _Chunks) -> None:
+def _apply(draft: MessageDraft, message: Any, chunks: _Chunks) -> None:
     """Merges a `ChunkedMessage` into a draft: its own chunk, then its fields, outer ones and low indices first."""
     if message.HasField("chunk_index"):
         draft.merge(chunks.take(message.chunk_index, draft.place))
@@ -391,7 +391,7 @@ def _order(field: Any) -> tuple[list[tuple[str, int, bytes]], int]:
     return tags, field.message.chunk_index
 
 
-def _apply_field(draft: Draft, field: Any, chunks: _Chunks) -> None:
+def _apply_field(draft: MessageDraft, field: Any, chunks: _Chunks) -> None:
     """Walks the tags of a `ChunkedField` down from `draft` and puts its chunk there."""
     tags = list(field.field_tag)
     if not tags:  # a further part of the message itself, such as the next run of a graph's nodes
@@ -412,7 +412,7 @@ def _apply_field(draft: Draft, field: Any, chunks: _Chunks) -> None:
     draft.put(number, index, chunks.take(field.message.chunk_index, draft.place))
 
 
-def _step(draft: Draft, tags: list[Any]) -> tuple[Draft, int, int | None]:
+def _step(draft: MessageDraft, tags: list[Any]) -> tuple[MessageDraft, int, int | None]:
     """Takes the next field off `tags`, with its index or key: the message that has the field, its number and index."""
     first = tags.pop(0)
     if first.WhichOneof("kind") != "field":
@@ -430,5 +430,5 @@ def _step(draft: Draft, tags: list[Any]) -> tuple[Draft, int, int | None]:
     return draft.entry(first.field, getattr(selector.map_key, key)), _MAP_VALUE, None
 
 
-def _misfit(draft: Draft, what: str) -> CorruptFileError:
+def _misfit(draft: MessageDraft, what: str) -> CorruptFileError:
     return CorruptFileError(what, path=draft.path, where=draft.place, remedy=_DAMAGED)

@@ -139,7 +139,7 @@ def _rotate_halves(lane: int, count: int) -> int:
 
 
 UNCOMPRESSED, BROTLI, ZSTD, SNAPPY = 0, ord("b"), ord("z"), ord("s")
-_STEP = 1 << 20  # what a decompressor may give at a time
+_STEP = 1 << 20  # what a decompressor may return at a time
 
 
 def inflate(kind: int, pieces: Iterable[bytes | memoryview], size: int, path: str, offset: int) -> bytearray:
@@ -150,7 +150,7 @@ def inflate(kind: int, pieces: Iterable[bytes | memoryview], size: int, path: st
         pieces: The compressed bytes, in order.
         size: How many bytes must come out.
         path: The file that they came from, for errors.
-        offset: Where they stand in it, for errors.
+        offset: Where they are in it, for errors.
 
     Raises:
         CorruptFileError: They are damaged, or hold more or less than `size` bytes.
@@ -278,7 +278,7 @@ _DAMAGED = "the file is damaged; fetch it again"
 
 @record
 class Chunk:
-    """What a chunk's header says, and where the chunk stands in the file."""
+    """What a chunk's header says, and where the chunk is in the file."""
 
     begin: int
     end: int
@@ -400,7 +400,7 @@ def _cut_off(span: Span, what: str, begin: int) -> TruncatedFileError:
 
 
 class _Plain:
-    """Values that stand in the file as they are, cut by block headers only."""
+    """Values that are in the file as they are, cut by block headers only."""
 
     __slots__ = ("_begin", "_span", "_start", "size")
 
@@ -414,7 +414,7 @@ class _Plain:
 
 
 class _Inflated:
-    """A source of compressed values. They are undone whenever they are asked for, and kept only if `keep` is set."""
+    """A source of compressed values. They are decompressed whenever they are read, and kept only if `keep` is set."""
 
     __slots__ = ("_keep", "_kept", "_kind", "_packed", "name", "size")
 
@@ -491,7 +491,7 @@ def _check_data(span: Span, chunk: Chunk) -> None:
 
 
 def _run(span: Span, chunk: Chunk, kind: int, start: int, stop: int, *, keep: bool) -> _Values:
-    """Bytes `start` to `stop` of a chunk's data; if they are compressed, their plain size stands first."""
+    """Bytes `start` to `stop` of a chunk's data; if they are compressed, their plain size comes first."""
     first = _HEADER.size + start
     if kind == UNCOMPRESSED:
         return _Plain(span, chunk.begin, first, stop - start)

@@ -43,7 +43,7 @@ __all__ = [
 
 
 class LazyOps(Mapping[str, OpDef]):
-    """The ops of an OpList message, each decoded when first asked for."""
+    """The ops of an OpList message, each decoded when first used."""
 
     def __init__(self, op_list: Any) -> None:
         self._messages = {op.name: op for op in op_list.op}
@@ -309,7 +309,7 @@ def read_graph(span: Span, own_ops: Callable[[], Mapping[str, OpDef]] = _no_ops)
 
 
 def _wholes(span: Span, found: list[RawField]) -> tuple[Span, ...]:
-    """Fields as they stand, tags included."""
+    """Fields as they are, tags included."""
     return tuple(Span(span.source, field.tag_start, field.stop) for field in found)
 
 

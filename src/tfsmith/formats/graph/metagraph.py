@@ -77,7 +77,7 @@ def _tensor(message: Any) -> Any:
 
 
 def from_plain(name: str, plain: Mapping[str, Any]) -> Any:
-    """The message that `to_plain` would give this dict of. For messages without maps and tensors."""
+    """The message of which `to_plain` would return this dict. For messages without maps and tensors."""
     message = new(name)
     _fill(message, plain)
     return message

@@ -1,4 +1,4 @@
-"""NodeDef and AttrValue <-> `Node` and `Attr`: many at once, without decoding what nobody asks for."""
+"""NodeDef and AttrValue <-> `Node` and `Attr`: many at once, without decoding what nobody needs."""
 
 from __future__ import annotations
 
@@ -190,18 +190,18 @@ class FileNodes:
         self._touched = 0
 
     def touched(self, size: int) -> None:
-        """To be told when a node of this size was looked into without being read as a whole."""
+        """To be called when a node of this size was looked into without being read as a whole."""
         self._touched += min(size, _TOUCHED // 4)
         if self._touched >= _TOUCHED:
             release_pages(self._whole)
             self._touched = 0
 
     def span(self, start: int, stop: int) -> Span:
-        """The bytes of the node that stands there."""
+        """The bytes of the node that is there."""
         return Span(self._whole.source, start, stop)
 
     def attrs(self, start: int, stop: int, only: str | None = None) -> dict[str, Attr]:
-        """The attributes of the node that stands there, or the one of this name; large tensors stay in the file."""
+        """The attributes of the node that is there, or the one of this name; large tensors stay in the file."""
         from google.protobuf.unknown_fields import UnknownFieldSet  # where protobuf puts entries with unknown fields
 
         span = self.span(start, stop)

@@ -48,7 +48,7 @@ _INTEGERS = MappingProxyType(
     {"int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i"}
     | {"qint8": "b", "quint8": "B", "qint16": "h", "quint16": "H", "qint32": "i"}
 )
-"""How the numbers of `int_val` lie in memory."""
+"""How the numbers of `int_val` are laid out in memory."""
 _IN_FLOAT8_VAL = ("float8", "float4")
 _FEW = 1 << 12
 _UNSIGNED = MappingProxyType({1: "B", 2: "H", 4: "I"})

@@ -3,7 +3,7 @@
     Pattern { repeated NodeDef seed_nodes = 1; repeated NodeDef internal_nodes = 2; repeated string inputs = 3; }
     Recipe { Pattern source_pattern = 1; NodeDef target_node = 2; }
 
-What a file is, is told by its content. A file of another kind is named, with what to pass instead.
+The content decides what a file is. A file of another kind is named, with what to pass instead.
 """
 
 from __future__ import annotations

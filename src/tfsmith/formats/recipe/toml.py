@@ -279,7 +279,7 @@ def _name(table: TomlTable) -> str:
 
 
 def usually_commutative(ops: tuple[str, ...], inputs: tuple[Endpoint, ...], attrs: Mapping[str, Attr]) -> bool:
-    """Whether the first two inputs of a wanted node may stand in either order, if the recipe does not say it."""
+    """Whether the first two inputs of a wanted node may be in either order, if the recipe does not say it."""
     pairs = sum(found.output != CONTROL for found in inputs) > 1
     return pairs and all(is_commutative(op, attrs.get("T")) for op in ops)
 

@@ -54,7 +54,7 @@ def open_saved_model(folder: Path, main: Path) -> Model:
 
 
 def read_saved_model(span: Span) -> Model:
-    """The message SavedModel, without what lies beside it.
+    """The message SavedModel, without what is beside it.
 
     Raises:
         InvalidModelError: It has no meta graph.

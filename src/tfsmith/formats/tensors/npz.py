@@ -1,7 +1,7 @@
 """Numpy archives (`.npz`): a zip of `.npy` files, read lazily and written as a stream.
 
 Numpy has no name for bfloat16, float8, quantized and 4-bit types. As numpy itself does with the arrays of `ml_dtypes`,
-their values are stored as raw elements (`|V2`, `|V1`): `array.view(ml_dtypes.bfloat16)` gives them back. The comment of
+their values are stored as raw elements (`|V2`, `|V1`): `array.view(ml_dtypes.bfloat16)` returns them. The comment of
 the member in the zip says which type it is (`dtype=bfloat16`), so that we read back what we wrote; numpy does not look
 at it. The archive's comment holds the metadata as JSON. Nothing is ever unpickled.
 """
@@ -243,7 +243,7 @@ class _Member:
 
     @property
     def is_stored(self) -> bool:
-        """Whether its bytes lie in the archive as they are."""
+        """Whether its bytes are in the archive as they are."""
         return self.info.compress_type == zipfile.ZIP_STORED
 
     def check(self) -> None:
@@ -257,7 +257,7 @@ class _Member:
             raise self.problem(f"{self.info.compress_size} bytes cannot hold {self.info.file_size}")
 
     def stored(self) -> Span:
-        """Its bytes, where they lie as they are."""
+        """Its bytes, where they are stored as they are."""
         at = self.info.header_offset
         header = self.span.sub(at, at + _LOCAL_HEADER, "the header of a member").tobytes()
         if header[:4] != b"PK\x03\x04" or self.info.compress_size != self.info.file_size:
@@ -337,7 +337,7 @@ def _dtype(member: _Member, kind: numpy.dtype[Any]) -> DType:
 
 @record(eq=False)
 class NpzTensor(TensorBase):
-    """An array of an archive. Its values are read, and decompressed if they must be, when they are asked for."""
+    """An array of an archive. Its values are read, and decompressed if they must be, when they are needed."""
 
     dtype: DType
     shape: Shape
@@ -371,7 +371,7 @@ class NpzTensor(TensorBase):
         return array.reshape(self.shape.dims or ())
 
     def parts(self) -> Iterator[bytes | Span]:
-        """The span where it lies as it is, else pieces of it, decompressed."""
+        """The span where it is stored as it is, else pieces of it, decompressed."""
         if self.member.is_stored and not self.swapped:
             yield self._span()
             return

@@ -83,7 +83,7 @@ def open_safetensors(span: Span, path: Path | None = None) -> Weights:
 
 
 def open_safetensors_index(span: Span, path: Path) -> Weights:
-    """Opens the files that an index names. They must lie beside it.
+    """Opens the files that an index names. They must be beside it.
 
     Raises:
         CorruptFileError: The index is damaged, or does not fit the files.
@@ -184,7 +184,7 @@ def _entry(name: str, found: Any, span: Span) -> _Entry:
 
 
 def _check_offsets(entries: Mapping[str, _Entry], size: int, span: Span) -> None:
-    """The values lie one after the other and fill the file: no hole, no overlap, nothing behind."""
+    """The values follow each other and fill the file: no hole, no overlap, nothing behind."""
     at, where = 0, None
     for name, entry in sorted(entries.items(), key=lambda item: (item[1].start, item[1].stop)):
         if entry.start != at:
@@ -218,7 +218,7 @@ def _tensor(name: str, entry: _Entry, span: Span, start: int, kinds: Mapping[str
 
 
 def _dtype(stored: str, told: object) -> DType:
-    """The dtype by the format's name, or the one that the metadata tells, if it is stored so."""
+    """The dtype by the format's name, or the one that the metadata names, if it is stored so."""
     plain = dtype_named(DTYPES[stored])
     if not isinstance(told, str) or told != f"q{plain.name}":
         return plain
