@@ -1,0 +1,465 @@
+"""Encoders of BERT as one node `Bert` each: found by what they compute, in the graph and in functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isfinite, sqrt
+from types import MappingProxyType
+from typing import Any
+
+from tfsmith.ir.body import Body
+from tfsmith.ir.body_editor import BodyEditor
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import free_name
+from tfsmith.ir.node import Endpoint
+from tfsmith.ops.inference import Inference
+from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
+from tfsmith.patterns.architecture import Layer, Stack, find_stacks
+from tfsmith.patterns.formula import Heads, Kernel
+from tfsmith.patterns.raised import Raised, Reading
+from tfsmith.records import record
+
+__all__ = ["Encoder", "Fused", "Refusal", "fuse_encoders"]
+
+_ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh"})
+FLOAT = dtype_named("float32")
+_MASK_TYPES = ("int32", "int64", "float32", "bool")
+_LARGE = 1e4
+"""What is at least taken off the scores of words that are hidden."""
+_LARGEST = 3.4028234663852886e38
+"""A score less this is the same for all words: where all are hidden, all count alike, as where scores are replaced."""
+_LONGEST = 128
+"""How long sequences may be where the graph leaves it open."""
+
+
+@record
+class Encoder:
+    """An encoder that became one node.
+
+    Attributes:
+        body: The function that it is in; None for the graph itself.
+        node: The name of the new node.
+        stack: What was found.
+        removed: How many nodes are gone.
+    """
+
+    body: str | None
+    node: str
+    stack: Stack
+    removed: int
+
+
+@record
+class Refusal:
+    """An encoder that stays as it is, and why."""
+
+    body: str | None
+    stack: Stack
+    reason: str
+
+
+@record
+class Fused:
+    """What became of a model."""
+
+    model: Model
+    encoders: tuple[Encoder, ...]
+    refused: tuple[Refusal, ...]
+
+
+class _CannotFuseError(Exception):
+    """Why an encoder stays as it is."""
+
+
+def fuse_encoders(model: Model, outputs: Sequence[str] = ()) -> Fused:
+    """Puts one node `Bert` in the place of each encoder, in the graph and in its functions. Reads no weight.
+
+    Args:
+        model: The model.
+        outputs: Tensors or nodes of the graph that must stay, besides those of its signatures.
+    """
+    graph = model.graph
+    inference = Inference(graph, model.meta.objects)
+    kept = {name.removeprefix("^").partition(":")[0] for name in outputs}
+    kept |= {info.name.partition(":")[0] for one in model.signatures.values() for info in one.outputs.values()}
+    encoders: list[Encoder] = []
+    refused: list[Refusal] = []
+    bodies: list[tuple[str | None, Body]] = [(None, graph), *graph.library.items()]
+    with model.edit() as editor:
+        for name, body in bodies:
+            raised = Raised(body, inference)
+            for stack in find_stacks(raised):
+                if stack.kind != "encoder":
+                    continue
+                place = editor if name is None else editor.function(name)
+                job = _Fusion(raised, inference, place, kept if name is None else set())
+                for part in reversed(list(job.parts(stack))):  # what takes a tensor before what gives it
+                    try:
+                        encoders.append(job.fuse(name, part))
+                    except _CannotFuseError as error:
+                        refused.append(Refusal(name, part, str(error)))
+    return Fused(editor.model, tuple(encoders[::-1]), tuple(refused[::-1]))
+
+
+class _Fusion:
+    """Replaces encoders of one body."""
+
+    def __init__(self, raised: Raised, inference: Inference, editor: BodyEditor, kept: set[str]) -> None:
+        self._raised = raised
+        self._algebra = raised.algebra
+        self._inference = inference
+        self._editor = editor
+        self._body = raised.body
+        self._kept = kept
+        self._tensors: dict[int, list[tuple[Endpoint, Reading, Axes]]] = {}
+        for tensor, reading in raised:
+            number, axes = self._algebra.intern(reading.value)
+            self._tensors.setdefault(number, []).append((tensor, reading, axes))
+        self._users: dict[str, set[str]] = {}
+        for node in self._body:
+            for text in node.inputs:
+                source = text[1:] if text.startswith("^") else self._body.resolve(text).node
+                self._users.setdefault(source, set()).add(node.name)
+
+    def parts(self, stack: Stack) -> Iterator[Stack]:
+        """A stack, cut behind each layer whose output something else takes."""
+        layers: list[Layer] = []
+        for number, layer in enumerate(stack.layers):
+            layers.append(layer)
+            is_last = number + 1 == len(stack.layers)
+            if is_last or self._is_used_besides(layer, stack.layers[number + 1]):
+                yield Stack(stack.kind, tuple(layers))
+                layers = []
+
+    def _is_used_besides(self, layer: Layer, after: Layer) -> bool:
+        """Whether something besides the next layer takes what a layer gives."""
+        same = self._same(self._number(layer.output))
+        inside = self._between(after, same) | same
+        return any(name in self._kept or self._outside_users(name, inside) for name in same)
+
+    def _number(self, tensor: Endpoint) -> int:
+        reading = self._raised.reading(tensor)
+        assert reading is not None
+        return self._algebra.intern(reading.value)[0]
+
+    def _same(self, number: int) -> set[str]:
+        """The nodes that give a value, in any layout."""
+        return {tensor.node for tensor, _, _ in self._tensors.get(number, ())}
+
+    def _outside_users(self, name: str, inside: set[str]) -> set[str]:
+        """The users of a node that are not inside, and that take more of it than its shape."""
+        found = self._users.get(name, set()) - inside
+        return {user for user in found if self._body[user].op not in ("Shape", "ShapeN", "Size", "Rank")}
+
+    def _between(self, layer: Layer, ends: set[str]) -> set[str]:
+        """The nodes from what a layer gives back to given ones."""
+        found: set[str] = set()
+        todo = [layer.output.node]
+        while todo:
+            name = todo.pop()
+            node = self._body.by_name.get(name)
+            if node is not None and name not in found and name not in ends:
+                found.add(name)
+                todo += [self._body.resolve(text).node for text in node.data_inputs]
+        return found
+
+    def fuse(self, body: str | None, stack: Stack) -> Encoder:
+        """Replaces one stack.
+
+        Raises:
+            _CannotFuseError: It cannot be.
+        """
+        last = stack.layers[-1]
+        attrs = self._attributes(stack)
+        mask, adder = self._mask(stack)
+        is_turned = stack.layers[0].heads.mask.kind == "hidden"
+        embedded, rank = self._embedded(stack)
+        shape = self._output_shape(last, rank)
+        weights = [weight for layer in stack.layers for weight in self._weights(layer)]
+        self._check_inside(stack, {mask.node, *self._same(stack.layers[0].x.number)})
+        editor, before = self._editor, len(self._editor)
+        kind = self._inference.dtype(self._body, mask)
+        assert kind is not None
+        attrs |= {"MaskT": kind, "MaskAdder": adder, "NumWeights": len(weights)}
+        shown = editor.add("LogicalNot", [mask]) if is_turned else mask
+        inputs: list[Any] = [embedded, shown, *(self._made(weight) for weight in weights)]
+        scope = _common_scope([layer.output.node for layer in stack.layers])
+        node = editor.add("Bert", inputs, attrs, name=free_name(f"{scope}fused_bert", editor), custom=True)
+        result: Any = node if shape is None else editor.add("Reshape", [node, shape])
+        editor.remove_unused(self._put_in(last.output, result), keep=self._kept)
+        return Encoder(body, str(node).partition(":")[0], stack, before - len(editor))
+
+    def _attributes(self, stack: Stack) -> dict[str, Any]:
+        """The attributes of the node that the layers say.
+
+        Raises:
+            _CannotFuseError: The op has none for what they compute, or layers differ.
+        """
+        found: set[tuple[int, int, int, str, float]] = set()
+        for layer in stack.layers:
+            hidden, inner = layer.kernel("output").width, layer.kernel("inner").width
+            heads, epsilons = layer.heads.number, {layer.norm("norm1").epsilon, layer.norm("norm2").epsilon}
+            if hidden is None or inner is None or heads is None or hidden % heads:
+                raise _CannotFuseError("the sizes of its weights are not known")
+            if not is_close(layer.heads.scale, 1 / sqrt(hidden // heads)):
+                raise _CannotFuseError(f"its scores are multiplied by {layer.heads.scale:g}, not by 1/sqrt(head size)")
+            if len(epsilons) != 1:
+                raise _CannotFuseError("its two layer norms have different epsilons")
+            found.add((hidden, heads, inner, str(layer.found["activation"]), epsilons.pop()))
+        if len(found) != 1:
+            raise _CannotFuseError("its layers differ in size, activation or epsilon")
+        width, count, middle, activation, epsilon = found.pop()
+        if activation not in _ACTIVATIONS:
+            raise _CannotFuseError(f"its activation is {activation}; the op has GELU only")
+        return {
+            "HiddenSize": width,
+            "NumAttentionHeads": count,
+            "IntermediateSize": middle,
+            "HiddenAct": _ACTIVATIONS[activation].encode(),
+            "LayerNormEpsilon": epsilon,
+            "MaxSequenceLength": self._longest(stack),
+            "QuantizableDataType": FLOAT,
+            "NonQuantizableDataType": FLOAT,
+        }
+
+    def _longest(self, stack: Stack) -> int:
+        size = self._algebra.extent(tuple(stack.layers[-1].heads.words))
+        return max(size, _LONGEST) if isinstance(size, int) else _LONGEST
+
+    def _mask(self, stack: Stack) -> tuple[Endpoint, float]:
+        """The tensor that is 1 for each word that counts, and what is added to the scores of the others.
+
+        Raises:
+            _CannotFuseError: There is no such tensor.
+        """
+        heads = stack.layers[0].heads
+        mask = heads.mask
+        kinds = {(layer.heads.mask.kind, layer.heads.mask.fill) for layer in stack.layers}
+        if len({self._algebra.intern(layer.heads.mask.value)[0] for layer in stack.layers} | kinds) != 2:
+            raise _CannotFuseError("its layers have different masks")
+        if len(mask.value) != 1:
+            raise _CannotFuseError("it has no mask, and the op needs one" if not mask.value else "it has several masks")
+        product, factor = mask.value[0]
+        value, adder = ((product, 1.0),), -factor  # a softmax does not see what is taken off everywhere
+        if mask.kind != "added":
+            adder = mask.fill
+            if adder > -_LARGE:
+                raise _CannotFuseError(f"its mask sets scores to {adder:g}, which does not hide a word")
+            adder = -_LARGEST if isfinite(adder) else adder
+        if adder < 0 and isfinite(adder):
+            for tensor in self._laid_out(value, heads):
+                return tensor, adder
+        raise _CannotFuseError("its mask is made in a way that the op does not know")
+
+    def _laid_out(self, value: Value, heads: Heads) -> Iterator[Endpoint]:
+        """The tensors that have a value, with sentences first and words last, and nothing between."""
+        number, own = self._algebra.intern(value)
+        for tensor, reading, axes in self._tensors.get(number, ()):
+            here = _renamed(reading.axes, axes, own)
+            kind = self._inference.dtype(self._body, tensor)
+            is_right = (
+                len(here) in (2, 3, 4) and frozenset(here[0]) == heads.batch and frozenset(here[-1]) == heads.others
+            )
+            if is_right and not any(here[1:-1]) and kind is not None and kind.name in _MASK_TYPES:
+                yield tensor
+
+    def _embedded(self, stack: Stack) -> tuple[Endpoint, int]:
+        """The tensor that the first layer takes, as sentences, words and values, or with the first two as one.
+
+        Raises:
+            _CannotFuseError: There is none.
+        """
+        first = stack.layers[0]
+        target = self._rank(stack.layers[-1])
+        found: dict[int, Endpoint] = {}
+        for tensor, reading, axes in self._tensors.get(first.x.number, ()):
+            rank = _layout(_renamed(reading.axes, axes, first.x.axes), first.heads)
+            kind = self._inference.dtype(self._body, tensor)
+            if rank is not None and kind is not None and kind.name == "float32":
+                found.setdefault(rank, tensor)
+        for rank in (target, 3, 2):
+            if rank in found:
+                return found[rank], rank
+        raise _CannotFuseError("what it takes is laid out in a way that the op does not know, or is not float32")
+
+    def _rank(self, layer: Layer) -> int:
+        reading = self._raised.reading(layer.output)
+        rank = None if reading is None else _layout(reading.axes, layer.heads)
+        if rank is None:
+            raise _CannotFuseError("what it gives is laid out in a way that the op does not know")
+        return rank
+
+    def _output_shape(self, last: Layer, rank: int) -> list[int] | None:
+        """What to reshape the node's output to; None if that is not needed.
+
+        Raises:
+            _CannotFuseError: It is needed, and the length of sequences is open.
+        """
+        wanted = self._rank(last)
+        if wanted == rank:
+            return None
+        width = last.kernel("output").width
+        assert width is not None
+        if wanted == 2:
+            return [-1, width]
+        length = self._algebra.extent(tuple(last.heads.words))
+        if not isinstance(length, int):
+            raise _CannotFuseError("its output has another rank than its input, and the length of sequences is open")
+        return [-1, length, width]
+
+    def _weights(self, layer: Layer) -> Iterator[_Weight]:
+        """The weights of a layer, in the order of the op.
+
+        Raises:
+            _CannotFuseError: One is stored in a way that the op does not know.
+        """
+        hidden, inner = layer.kernel("output").width, layer.kernel("inner").width
+        assert hidden is not None
+        assert inner is not None
+        head = sorted(layer.heads.heads)
+        for name in ("query", "key", "value"):
+            found = layer.kernel(name)
+            own = _labels_of(found.kernel) - found.summed - layer.heads.heads
+            yield from self._pair(found, [sorted(found.summed)], [head, sorted(own)], hidden, f"the kernel of {name}")
+        found = layer.kernel("output")
+        own = found.summed - layer.heads.heads
+        given = sorted(_labels_of(found.kernel) - found.summed)
+        yield from self._pair(found, [head, sorted(own)], [given], hidden, "the kernel behind the attention")
+        yield from self._norm(layer, "norm1", hidden)
+        for name, width in (("inner", inner), ("outer", hidden)):
+            found = layer.kernel(name)
+            given = sorted(_labels_of(found.kernel) - found.summed)
+            yield from self._pair(found, [sorted(found.summed)], [given], width, f"the {name} kernel")
+        yield from self._norm(layer, "norm2", hidden)
+
+    def _norm(self, layer: Layer, name: str, hidden: int) -> Iterator[_Weight]:
+        norm = layer.norm(name)
+        yield _Weight(norm.gamma, filled=1.0, width=hidden)
+        yield _Weight(norm.beta, filled=0.0, width=hidden)
+
+    def _pair(
+        self, found: Kernel, rows: list[list[Label]], columns: list[list[Label]], width: int, what: str
+    ) -> Iterator[_Weight]:
+        """A kernel and its bias: with an axis for each group of labels, or with the rows and the columns joined."""
+        apart = (*map(tuple, rows), *map(tuple, columns))
+        flat_rows, flat_columns = _joined(rows), _joined(columns)
+        axes = found.kernel[1]
+        if axes in (apart, (flat_rows, flat_columns)):
+            yield _Weight(found.kernel, width=width)
+        elif axes == (flat_columns, flat_rows):
+            yield _Weight(found.kernel, width=width, is_turned=True)
+        else:
+            raise _CannotFuseError(f"{what} is stored in an order of axes that the op does not know")
+        bias = found.bias
+        if bias is not None and bias[1] not in ((flat_columns,), tuple(map(tuple, columns))):
+            raise _CannotFuseError(f"the bias of {what} is stored in an order of axes that the op does not know")
+        yield _Weight(bias, filled=0.0, width=width)
+
+    def _made(self, weight: _Weight) -> Any:
+        """A weight as an input of the node: itself, turned, or a constant where the graph has none."""
+        if weight.atom is None:
+            import numpy
+
+            return self._editor.const(numpy.full(weight.width, weight.filled, numpy.float32))
+        name, _, output = str(self._algebra.head(weight.atom)[1]).rpartition(":")
+        tensor = Endpoint(name, int(output))
+        return self._editor.add("Transpose", [tensor, [1, 0]]) if weight.is_turned else tensor
+
+    def _check_inside(self, stack: Stack, ends: set[str]) -> None:
+        """Checks that nothing else takes what is computed inside of a stack.
+
+        Raises:
+            _CannotFuseError: Something does.
+        """
+        inside: set[str] = set()
+        for layer in stack.layers:
+            inside |= self._between(layer, ends | inside)
+        given = self._same(self._number(stack.layers[-1].output))
+        for name in sorted(inside - given):
+            users = self._outside_users(name, inside | given)
+            if (users or name in self._kept) and self._is_costly(name):
+                raise _CannotFuseError(
+                    f"{min(users, default='an output of the model')} takes {name}, which is inside of it"
+                )
+
+    def _is_costly(self, name: str) -> bool:
+        """Whether a node inside of a layer does part of its work, other than what makes weights and masks ready."""
+        reading = self._raised.reading(Endpoint(name, 0))
+        if reading is None:
+            return False
+        kinds = {self._algebra.head(atom)[0] for product, _ in reading.value for atom, _ in product}
+        return bool(kinds & {"softmax", "contract", "norm", "gelu"})
+
+    def _put_in(self, old: Endpoint, new: Any) -> str:
+        """Lets all users take the new tensor, and returns the old node; a name that must stay becomes an Identity's."""
+        editor = self._editor
+        if old.node in self._kept:
+            aside = free_name(f"{old.node}_before", editor)
+            editor.rename(old.node, aside)
+            new = editor.add("Identity", [new], name=old.node)
+            old = Endpoint(aside, old.output)
+        editor.rewire(old, new, signatures=True)
+        return old.node
+
+
+@record
+class _Weight:
+    """A weight of a layer as the op wants it.
+
+    Attributes:
+        atom: What it is in the graph; None if there is none, and `filled` stands for it.
+        filled: What each element is where the graph has none.
+        width: How many elements a vector has.
+        is_turned: Whether rows and columns must be exchanged.
+    """
+
+    atom: Atom | None
+    filled: float = 0.0
+    width: int = 0
+    is_turned: bool = False
+
+
+def _labels_of(atom: Atom) -> frozenset[Label]:
+    return frozenset(label for arg in atom[1] for label in arg)
+
+
+def _joined(groups: list[list[Label]]) -> Arg:
+    return tuple(label for group in groups for label in group)
+
+
+def _renamed(axes: Axes, given: Axes, wanted: Axes) -> Axes:
+    """Axes in other labels: those of a class in one place as those that it has in another."""
+    labels: dict[Arg, Arg] = dict(zip(given, wanted, strict=True))
+    found: list[Arg] = []
+    for arg in axes:
+        new: list[Label] = []
+        rest = arg
+        while rest:
+            part = next((each for each in labels if each and rest[: len(each)] == each), rest[:1])
+            new += labels.get(part, part)
+            rest = rest[len(part) :]
+        found.append(tuple(new))
+    return tuple(found)
+
+
+def _layout(axes: Axes, heads: Heads) -> int | None:
+    """3 for sentences, words and values; 2 for the first two as one; None for all else."""
+    if len(axes) == 3 and frozenset(axes[0]) == heads.batch and frozenset(axes[1]) == heads.words and axes[2]:
+        return 3
+    both = heads.batch | heads.words
+    if len(axes) == 2 and frozenset(axes[0]) == both and axes[1]:
+        is_ordered = all(label in heads.batch for label in axes[0][: len(heads.batch)])
+        return 2 if is_ordered else None
+    return None
+
+
+def _common_scope(names: Sequence[str]) -> str:
+    """The scope that all names are in, with a slash at its end; nothing if there is none."""
+    parts = [name.split("/")[:-1] for name in names]
+    common: list[str] = []
+    for level in zip(*parts, strict=False):
+        if len(set(level)) != 1:
+            break
+        common.append(level[0])
+    return "".join(f"{part}/" for part in common)
