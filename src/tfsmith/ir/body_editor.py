@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
@@ -263,6 +263,28 @@ class BodyEditor:
         gone = [name for name in self._nodes if name not in needed]
         self.remove(gone)
         return len(gone)
+
+    def remove_unused(self, *nodes: str | Node, keep: Container[str] = ()) -> int:
+        """Removes nodes that no other node takes, and then what only they needed; returns how many.
+
+        Placeholders and nodes with a state stay, and so do those in `keep`; the nodes of signatures must be there.
+        """
+        self._check_open()
+        todo = [self._named(node) for node in nodes]
+        gone = 0
+        while todo:
+            name = todo.pop()
+            node = self._nodes.get(name)
+            if node is None or name in keep or self._users.get(name) or self._is_source(node):
+                continue
+            todo += [self._endpoint(text).node for text in node.inputs]
+            self.remove(name)
+            gone += 1
+        return gone
+
+    def _is_source(self, node: Node) -> bool:
+        definition = self._body.op_def(node.op)
+        return node.op == "Placeholder" or definition is None or definition.is_stateful
 
     def set(self, node: str | Node, attrs: Mapping[str, Any] | None = None, /, **more: Any) -> None:
         """Sets attributes of a node; None drops one.
