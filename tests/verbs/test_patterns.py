@@ -365,7 +365,8 @@ def test_the_python_way(bert: Path, tmp_path: Path) -> None:
     done = tfsmith.replace(model, recipe)
     assert len(done.matches) == 1
     assert (done.reason, done.nearest_miss) == (None, None)
-    assert done.save(tmp_path / "new.pb", as_="keep").notes == ()
+    assert done.save(tmp_path / "new.pb", as_="keep").notes == done.notes
+    assert "name it as an output (outputs=)" in str(done.notes[0])
     again = tfsmith.replace(done.model, recipe)
     assert not again.matches
     assert again.reason

@@ -181,7 +181,7 @@ def complain(text: str) -> None:
 def warn(notes: Iterable[object], spell: Callable[[str, str | None], str] = spelled) -> None:
     """Writes one line to stderr for each thing that the user should know."""
     for note in notes:
-        complain(f"warning: {worded(str(note), spell)}")
+        complain(f"warning: {worded(getattr(note, 'text', str(note)), spell)}")
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError, worded
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, MetaGraph, Signature, TensorInfo
@@ -57,9 +57,14 @@ class Note:
     nodes: tuple[str, ...]
     remedy: str
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The note as one line, with options in braces."""
         shown = ", ".join(self.nodes[:3]) + (f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else "")
         return f"{self.what}: {shown}; {self.remedy}" if shown else f"{self.what}; {self.remedy}"
+
+    def __str__(self) -> str:
+        return worded(self.text)
 
 
 def find_training(graph: Graph) -> list[Note]:
