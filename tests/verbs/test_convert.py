@@ -201,7 +201,7 @@ def test_an_existing_output(folder: Path) -> None:
     tfsmith.convert(folder / "in" / "m", folder / "out.meta", shards=2)
     for name, source in (("out.meta", "m"), ("out.meta", "m.meta"), ("in/sm", "m.meta"), ("in/m.meta", "sm")):
         before = files_of(folder)
-        with pytest.raises(OutputError, match=r"the output exists already; choose another, or pass --force"):
+        with pytest.raises(OutputError, match=r"the output exists already; choose another, or pass force=True"):
             tfsmith.convert(folder / "in" / source, folder / name)
         assert files_of(folder) == before
     tfsmith.convert(folder / "in" / "m", folder / "out.meta", shards=1, force=True)

@@ -29,12 +29,9 @@ SIGNATURE_FLAGS = {"--input", "--output"}
 TWO_FORMS = {
     "--signature": "the key of a signature: one that is there, or one that is made and may be followed by others",
     "--outputs": "show lists the outputs that all others take by name",
-    "--output": "the older spelling of --out, and in verify of --outputs, as it always was",
     "--verify": "show takes it for --checksums, as it always did",
     "--only": "which variables, by globs; of a diff, which sections",
     "--op": "the op of a new node, or the ops of nodes to configure",
-    "--op-library": "several where models are run; optimize needs the one of its op",
-    "--input": "what is fed, which run takes as the mapping that Python's callers have",
 }
 
 

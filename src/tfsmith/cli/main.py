@@ -23,7 +23,6 @@ from tfsmith.cli.common import (
     warn,
 )
 from tfsmith.cli.parser import Speller, arguments_of, make_parser, speller
-from tfsmith.cli.render import print_sections
 from tfsmith.errors import worded
 from tfsmith.verbs import VERBS
 from tfsmith.verbs.declare import Verb, read_verb
@@ -130,8 +129,12 @@ def _show(result: Result, spell: Speller, *, as_json: bool, out: object) -> int:
         emit(_json(result.to_json()) + "\n", exact=True)
     elif result.text is not None:
         emit(result.text, exact=True)
-    else:
+    elif sys.stdout.isatty():
+        from tfsmith.cli.render import print_sections  # a pipe gets plain text
+
         print_sections(result.report())
+    else:
+        emit(str(result), exact=True)
     return DONE if result else NO
 
 

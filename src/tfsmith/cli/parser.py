@@ -9,7 +9,7 @@ from typing import Any
 from tfsmith.cli.common import LineParser, spelled
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import SERVING_DEFAULT
-from tfsmith.verbs.declare import LISTED, REPEATED, Option, Verb
+from tfsmith.verbs.declare import LISTED, REPEATED, Option, Verb, flag_of
 
 __all__ = ["Speller", "arguments_of", "make_parser", "speller"]
 
@@ -85,6 +85,7 @@ def _add(parser: Any, option: Option) -> None:
 def speller(verb: Verb) -> Speller:
     """How errors and notes spell the options of a verb."""
     flags = {one.name: next((flag for flag in one.flags if flag.startswith("--")), one.metavar) for one in verb.options}
+    flags |= {one.name: flag_of(one.name, "Many") for one in verb.options if one.kind == "Entries"}
     return lambda name, value: spelled(name, value, flags)
 
 

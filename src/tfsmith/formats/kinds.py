@@ -174,7 +174,7 @@ def destination_of(
         raise OutputError(what, path=target, remedy=f"pass the prefix {prefix}")
     if kind == "checkpoint" and KINDS[found].holds != "checkpoint":
         what = f"a checkpoint has no graph, so it cannot become {KINDS[found].title}"
-        remedy = "pass its graph as MODEL and the checkpoint as --checkpoint, or choose a name that ends in .ckpt"
+        remedy = "pass its graph as MODEL and the checkpoint as {checkpoint}, or choose a name that ends in .ckpt"
         raise OutputError(what, path=path, remedy=remedy)
     if found == "saved_model" and chosen == "keep" and target.suffix in (".pb", ".pbtxt"):
         return Destination(target, "saved_model", text=target.suffix == ".pbtxt", alone=True)

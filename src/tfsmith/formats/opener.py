@@ -23,7 +23,7 @@ __all__ = ["attach_checkpoint", "open_model", "open_bytes"]
 
 _DATA = re.compile(r"(.+)\.data-\d{5}-of-\d{5}$")
 _MESSAGES = MappingProxyType({"graphdef": "GraphDef", "metagraph": "MetaGraphDef", "saved_model": "SavedModel"})
-_STEP_WHAT = "--step chooses among the checkpoints of a folder"
+_STEP_WHAT = "{step} chooses among the checkpoints of a folder"
 
 
 def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None = None) -> Model:
@@ -53,10 +53,10 @@ def _open_both(path: Path, checkpoint: Path, step: int | None) -> Model:
     """A graph, and the checkpoint that belongs to it."""
     model = _open(path, None)
     if not model.has_graph:
-        remedy = "pass the graph as MODEL and the checkpoint as --checkpoint"
+        remedy = "pass the graph as MODEL and the checkpoint as {checkpoint}"
         raise UsageError("MODEL is itself a checkpoint, so it has no graph for another one", path=path, remedy=remedy)
     if step is not None and not checkpoint.is_dir():
-        raise UsageError(_STEP_WHAT, path=checkpoint, remedy="pass the folder as --checkpoint")
+        raise UsageError(_STEP_WHAT, path=checkpoint, remedy="pass the folder as {checkpoint}")
     return attach_checkpoint(model, checkpoint, step)
 
 
@@ -215,7 +215,7 @@ def _open_folder(folder: Path, step: int | None) -> Model:
 
         return open_saved_model(folder, main)
     if main is not None and not prefixes_in(folder):
-        raise UsageError(_STEP_WHAT, path=folder, remedy="this is a SavedModel; leave --step out")
+        raise UsageError(_STEP_WHAT, path=folder, remedy="this is a SavedModel; leave {step} out")
     if (folder / "checkpoint").is_file() or (step is not None and prefixes_in(folder)):
         return _open_prefix(latest_prefix(folder, step))
     if folder.name == "variables" and find_main_file(folder.parent):

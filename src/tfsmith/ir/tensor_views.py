@@ -382,7 +382,7 @@ class CastTensor(TensorBase):
             first = values[lost].reshape(-1)[0]
             limit = "" if largest is None else f", whose largest value is {largest:g}"
             what = f"the value {float(first):g} does not fit into {self.dtype}{limit}"
-            remedy = "clip it (--saturate), take bfloat16, or leave this tensor as it is (--only names the others)"
+            remedy = "clip it ({saturate=True}), take bfloat16, or leave this tensor as it is ({only} names the others)"
             raise LimitError(what, where=self.label, remedy=remedy)
         array[lost] = numpy.copysign(largest, values[lost]).astype(array.dtype)
         return array

@@ -50,6 +50,8 @@ class Weights(Mapping[str, Tensor]):
             ChecksumError: The first tensor that does not fit.
         """
         if not self.has_checksums:
-            raise UnsupportedError("this format keeps no checksums", path=self.path, remedy="leave --verify out")
+            raise UnsupportedError(
+                "this format keeps no checksums", path=self.path, remedy="leave {checksums=True} out"
+            )
         for tensor in self.tensors.values():
             verify_tensor(tensor)

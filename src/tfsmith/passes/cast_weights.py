@@ -247,7 +247,9 @@ class _Work:
 
     def _refusal(self, node: Node) -> UnsupportedError:
         what = f"op {node.op} takes a variable in a way that a cast cannot serve"
-        remedy = "drop what only trains (--inference-only), or leave this variable as it is (--only names the others)"
+        remedy = (
+            "drop what only trains ({inference_only=True}), or leave this variable as it is ({only} names the others)"
+        )
         return UnsupportedError(what, where=f"{self._body.title}, node {node.name!r}", remedy=remedy)
 
 

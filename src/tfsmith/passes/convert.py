@@ -278,14 +278,14 @@ def edit_signatures(model: Model, edits: SignatureEdits) -> tuple[MetaGraph, lis
     for key in (*edits.remove, *edits.rename):
         if key not in there:
             near = nearest(key, there) or sorted(there)
-            remedy = f"the signatures are: {', '.join(near)}" if near else "it has none; add one (--add-signature)"
+            remedy = f"the signatures are: {', '.join(near)}" if near else "it has none; add one ({add_signatures})"
             raise NotFoundInModelError(f"there is no signature {key!r}", path=model.path, remedy=remedy)
     names: dict[str, str | None] = {**edits.rename, **dict.fromkeys(edits.remove)}
     signatures = _renamed(model, names)
     added = make_signatures(model, model.graph, edits.add, edits.method_name) if edits.add else {}
     taken = next((key for key in added if key in signatures), None)
     if taken is not None:
-        remedy = f"remove or rename it first (--remove-signature {taken})"
+        remedy = f"remove or rename it first ({{remove_signatures='{taken}'}})"
         raise UsageError(f"there is a signature {taken!r} already", path=model.path, remedy=remedy)
     meta = replace(model.meta, signatures_part=Part.of({**signatures, **added}), raw=None)
     objects = meta.objects
@@ -312,7 +312,7 @@ def _renamed(model: Model, names: Mapping[str, str | None]) -> dict[str, Signatu
             continue
         if new in found or not new:
             what = f"two signatures would be called {new!r}" if new else "a signature must have a name"
-            raise UsageError(what, path=model.path, remedy="choose another name (--rename-signature OLD=NEW)")
+            raise UsageError(what, path=model.path, remedy="choose another name ({rename_signatures})")
         found[new] = signature
     return found
 
@@ -368,14 +368,14 @@ def _check(model: Model, options: ConvertOptions) -> None:
     if graph_edits and not model.has_graph:
         raise model.no_graph()
     if (options.drop or options.rename) and not model.variables:
-        remedy = "pass its checkpoint (--checkpoint)" if model.has_graph else "pass a checkpoint"
+        remedy = "pass its checkpoint ({checkpoint})" if model.has_graph else "pass a checkpoint"
         raise UsageError("there are no variables here to rename or drop", path=model.path, remedy=remedy)
     if (options.only or options.saturate) and options.dtype is None:
-        raise UsageError("--only and --saturate go with --dtype", remedy="say which (--dtype float16)")
+        raise UsageError("{only} and {saturate=True} go with {dtype}", remedy="say which ({dtype='float16'})")
     if len(model.meta_graphs) > 1 and (graph_edits or options.changes_variables or options.rename):
         sets = " and ".join(format_tags(meta.tags) for meta in model.meta_graphs)
         what = f"the model has {len(model.meta_graphs)} meta graphs, so it is not clear which one to change"
-        raise UsageError(what, path=model.path, remedy=f"choose one (--tag-set), and only it is written: {sets}")
+        raise UsageError(what, path=model.path, remedy=f"choose one ({{tags}}), and only it is written: {sets}")
 
 
 def _with_meta(model: Model, meta: MetaGraph) -> Model:
@@ -499,7 +499,7 @@ class _Variables:
 
     def _nothing(self, model: Model) -> NotFoundInModelError:
         what = f"there is no weight of float32 or float64 to store as {self._options.dtype}"
-        remedy = "if the graph's variables lie in a checkpoint, pass it (--checkpoint)"
+        remedy = "if the graph's variables lie in a checkpoint, pass it ({checkpoint})"
         return NotFoundInModelError(what, path=model.path, remedy=remedy)
 
 

@@ -171,7 +171,7 @@ def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[st
     if options.keep_init and len(wanted) < len(variables):
         what = "some variables are to stay variables, which a SavedModel must be able to restore"
         raise UnsupportedError(
-            what, path=model.path, remedy="write a plain graph instead (--as pb), or freeze them all"
+            what, path=model.path, remedy="write a plain graph instead ({as_='pb'}), or freeze them all"
         )
     initial = initial_values(model.graph, options.initializers) if options.initializers else {}
     values: dict[str, Tensor] = {}
@@ -276,7 +276,7 @@ def _tables(graph: Graph, options: FreezeOptions) -> list[Note]:
     tables = tuple(node.name for node in graph if node.op in _TABLES)
     if not tables or options.keep_init:
         return []
-    remedy = "a plain graph cannot fill them; write a SavedModel instead (--as saved_model)"
+    remedy = "a plain graph cannot fill them; write a SavedModel instead ({as_='saved_model'})"
     return [Note("tables need to be filled before the first answer", tables, remedy)]
 
 

@@ -90,7 +90,7 @@ def find_training(graph: Graph) -> list[Note]:
         found,
         queues,
         "the input comes from a training pipeline",
-        "export a graph with placeholders, or cut it at --outputs",
+        "export a graph with placeholders, or cut it at {outputs}",
     )
     return found
 
@@ -481,7 +481,7 @@ def choose_signature(model: Model, key: str | None) -> tuple[str, Signature] | N
     if key is not None:
         if key not in there:
             near = nearest(key, there) or list(there)
-            remedy = f"the signatures are: {', '.join(near)}" if near else "it has none; name the outputs (--outputs)"
+            remedy = f"the signatures are: {', '.join(near)}" if near else "it has none; name the outputs ({outputs})"
             raise NotFoundInModelError(f"there is no signature {key!r}", path=model.path, remedy=remedy)
         return key, there[key]
     usable = {name: found for name, found in there.items() if found.outputs}
@@ -490,7 +490,7 @@ def choose_signature(model: Model, key: str | None) -> tuple[str, Signature] | N
     if len(usable) > 1:
         names = ", ".join(usable)
         raise UsageError(
-            "the model has several signatures", path=model.path, remedy=f"choose one (--signature): {names}"
+            "the model has several signatures", path=model.path, remedy=f"choose one ({{signature}}): {names}"
         )
     return next(iter(usable.items()), None)
 
@@ -527,10 +527,10 @@ def choose_outputs(model: Model, outputs: Sequence[str] | None, signature: str |
         return {candidate.tensor: parse_input(candidate.tensor) for candidate in clear}
     likely = guess_outputs(model.graph)
     if not likely:
-        raise UsageError("nothing says what the outputs are", path=model.path, remedy="name them (--outputs a,b)")
+        raise UsageError("nothing says what the outputs are", path=model.path, remedy="name them ({outputs})")
     listed = "; ".join(f"{candidate.tensor} ({candidate.reason})" for candidate in likely[:5])
     what = "nothing says which of several are the outputs"
-    raise UsageError(what, path=model.path, remedy=f"choose with --outputs; likely are: {listed}")
+    raise UsageError(what, path=model.path, remedy=f"choose with {{outputs}}; likely are: {listed}")
 
 
 def check_tensor(model: Model, name: str) -> Endpoint:
@@ -625,7 +625,7 @@ def _shaped(signature: Signature, model: Model, graph: Graph) -> Signature:
 
 def _unclear(model: Model, likely: Sequence[Candidate]) -> UsageError:
     what = "nothing says what the inputs and outputs are"
-    remedy = "name them: --input KEY=TENSOR --output KEY=TENSOR"
+    remedy = "name them: {inputs='KEY=TENSOR'} {outputs='KEY=TENSOR'}"
     if likely:
         listed = "; ".join(f"{candidate.tensor} ({candidate.reason})" for candidate in likely[:5])
         return UsageError(what, path=model.path, remedy=f"{remedy}; likely outputs are: {listed}")

@@ -41,7 +41,7 @@ def repack(model: Model, kind: Kind) -> Repacked:
     if len(model.meta_graphs) > 1:
         sets = " and ".join(format_tags(meta.tags) for meta in model.meta_graphs)
         what = f"the model has {len(model.meta_graphs)} meta graphs, and only one can be written"
-        raise UsageError(what, path=model.path, remedy=f"choose one (--tag-set): {sets}")
+        raise UsageError(what, path=model.path, remedy=f"choose one ({{tags}}): {sets}")
     if kind == "graphdef":
         return _graph_alone(model)
     meta = model.meta if not model.variables or has_saver(model.meta) else _with_saver(model)
@@ -99,7 +99,7 @@ def _saved_model(model: Model, meta: MetaGraph) -> Repacked:
     if assets:
         meta = replace(meta, assets_part=Part.of(tuple(asset.definition() for asset in assets)), raw=None)
     is_mute = not any(key != INIT_SIGNATURE for key in meta.signatures)
-    remedy = "add one: --add-signature serving_default --input KEY=TENSOR --output KEY=TENSOR"
+    remedy = "add one: {add_signatures}"
     notes = (Note("the SavedModel has no signature", (), remedy),) if is_mute else ()
     return Repacked(_wrapped(model, "saved_model", meta), tuple(assets), notes)
 

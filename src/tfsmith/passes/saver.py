@@ -263,7 +263,7 @@ def _names_of(body: Body, node: Node) -> tuple[Node, list[str]]:
     where = f"{body.title}, node {node.name!r}"
     if const is None or not isinstance(value, StringTensor):
         what = f"the names that {node.op} uses in the checkpoint are not a constant"
-        raise UnsupportedError(what, where=where, remedy="convert the checkpoint alone (--as checkpoint)")
+        raise UnsupportedError(what, where=where, remedy="convert the checkpoint alone ({as_='checkpoint'})")
     try:
         return const, [name.decode() for name in value.numpy().reshape(-1).tolist()]
     except UnicodeDecodeError as error:
@@ -305,7 +305,7 @@ def _refuse_others(meta: MetaGraph) -> None:
         for name in _names_of(body, node)[1]:
             if name not in known:
                 what = f"the saver also restores {name!r}, which is no variable (a table?)"
-                remedy = "a new saver could not; convert the checkpoint alone (--as checkpoint), or only rename"
+                remedy = "a new saver could not; convert the checkpoint alone ({as_='checkpoint'}), or only rename"
                 raise UnsupportedError(what, where=f"node {node.name!r}", remedy=remedy)
 
 

@@ -75,7 +75,7 @@ def choose_constants(model: Model, wanted: Wanted, kept: AnyCollection[str]) -> 
         UsageError: There is none, or a glob fits none.
     """
     if wanted.min_elements is not None and wanted.min_elements < 0:
-        raise UsageError(f"--min-elements {wanted.min_elements} cannot be", remedy="pass 0 or more")
+        raise UsageError(f"{{min_elements={wanted.min_elements}}} cannot be", remedy="pass 0 or more")
     graph = model.graph
     constants = [node for node in graph if node.op == "Const" and _is_named(node.name, wanted)]
     _check_globs(model, wanted.only, constants)
@@ -141,7 +141,7 @@ def _nothing(model: Model, wanted: Wanted, constants: Sequence[Node], stuck: Seq
     if not sizes:
         return UsageError(what, path=model.path, remedy="it has no constants of floats at all; is this the right file?")
     largest = max(sizes, key=lambda name: sizes[name])
-    remedy = f"the largest of floats is {largest!r} with {sizes[largest]}; ask for less (--min-elements N)"
+    remedy = f"the largest of floats is {largest!r} with {sizes[largest]}; ask for less ({{min_elements=N}})"
     return UsageError(what, path=model.path, remedy=remedy)
 
 
@@ -167,7 +167,7 @@ def _has_large(nodes: Sequence[Node], least: int) -> bool:
 def _notes(bare: Sequence[str], stuck: Sequence[str]) -> list[Note]:
     notes: list[Note] = []
     if bare:
-        remedy = "the original checkpoint may lack them; --except GLOB leaves them constants"
+        remedy = "the original checkpoint may lack them; {excluded} leaves them constants"
         notes.append(Note("large constants that show no sign of having been variables", tuple(bare), remedy))
     if stuck:
         remedy = "they wait for other nodes, or are themselves inputs or outputs"

@@ -226,7 +226,7 @@ class _Work:
         raise UnsupportedError(
             f"op {op} takes a variable in a way that no constant can serve",
             where=f"{self._body.title}, node {node.name!r}",
-            remedy="choose outputs that do not train or change the model, or leave the variable out (--except)",
+            remedy="choose outputs that do not train or change the model, or leave the variable out ({excluded})",
         )
 
     def _convert_reference(self, use: Use, node: Node) -> bool:
@@ -247,7 +247,7 @@ class _Work:
             raise UnsupportedError(
                 f"op {op} writes to a variable",
                 where=f"{self._body.title}, node {node.name!r}",
-                remedy="choose outputs that do not train or change the model, or leave the variable out (--except)",
+                remedy="choose outputs that do not train or change the model, or leave the variable out ({excluded})",
             )
         self.rewritten.append(node.name)
         return op != "IsVariableInitialized"

@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 
 from tfsmith.errors import UsageError
-from tfsmith.formats.kinds import ALL_KINDS, FileKind
 from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
 from tfsmith.view.text import Section, plain_text
@@ -18,7 +17,7 @@ from tfsmith.view.text import Section, plain_text
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from tfsmith.formats.kinds import As, Destination
+    from tfsmith.formats.kinds import As, Destination, FileKind
     from tfsmith.verbs.prove import Checks, Verified
 
 __all__ = [
@@ -284,6 +283,8 @@ class ModelResult(Result):
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The kinds of files that it can be written as."""
+        from tfsmith.formats.kinds import ALL_KINDS
+
         return ALL_KINDS
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.dtype import DType, dtype_named
@@ -15,16 +15,17 @@ from tfsmith.ir.names import OBJECT_GRAPH_KEY, is_optimizer_slot
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.passes.diff_bodies import (
-    AttrChange,
-    BodyDifference,
-    FunctionDifference,
-    NodeChange,
-    StructureDifference,
-    ValueChange,
-)
-from tfsmith.passes.variables import variable_names
 from tfsmith.records import field, record
+
+if TYPE_CHECKING:
+    from tfsmith.passes.diff_bodies import (
+        AttrChange,
+        BodyDifference,
+        FunctionDifference,
+        NodeChange,
+        StructureDifference,
+        ValueChange,
+    )
 
 __all__ = [
     "Totals",
@@ -261,6 +262,8 @@ def variable_facts(model: Model) -> list[dict[str, Any]]:
 
     Where a name is a path of Python attributes, `variable` is what the variable itself is called.
     """
+    from tfsmith.passes.variables import variable_names  # the summary alone does not need it
+
     names = variable_names(model)
     found = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     if found or not model.has_graph:

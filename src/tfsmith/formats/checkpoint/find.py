@@ -261,4 +261,4 @@ def _only(folder: Path, there: list[Path]) -> Path:
         return there[0]
     names = ", ".join(path.name for path in there) or "none"
     what = f"the folder has no `checkpoint` file that says which of its {len(there)} checkpoints is the latest"
-    raise UnreadableFileError(what, path=folder, remedy=f"pass one by its prefix or by --step: {names}")
+    raise UnreadableFileError(what, path=folder, remedy=f"pass one by its prefix or by {{step}}: {names}")

@@ -347,5 +347,5 @@ def check_size(plan: Span | WritePlan, path: object) -> None:
         raise LimitError(
             f"the result has {size} bytes, and no program can read a message over 2 GiB",
             path=str(path),
-            remedy="keep the weights in a checkpoint: write a SavedModel instead (--as saved_model)",
+            remedy="keep the weights in a checkpoint: write a SavedModel instead ({as_='saved_model'})",
         )

@@ -155,7 +155,7 @@ def _new_array(name: str, tensor: Tensor) -> _NewArray:
     kind = tensor.dtype.base
     if not kind.itemsize:
         what = f"an array of {kind} would have to be pickled"
-        raise UnsupportedError(what, where=f"tensor {name!r}", remedy="leave it out (--except NAME)")
+        raise UnsupportedError(what, where=f"tensor {name!r}", remedy="leave it out ({excluded})")
     if "\x00" in name or not name.isprintable() or len(name.encode()) > 60_000:
         raise UsageError(f"{name[:100]!r} cannot be a name in a zip archive", remedy="rename it, or write safetensors")
     raw = _is_raw(kind) and not kind.name.startswith("q")

@@ -290,7 +290,7 @@ def _stored_dtype(name: str, tensor: Tensor) -> str:
     if stored is not None:
         return stored
     what = f"safetensors has no type for {plain}"
-    remedy = "leave it out (--except NAME)" if plain in ("string", "variant", "resource") else "cast it, or write .npz"
+    remedy = "leave it out ({excluded})" if plain in ("string", "variant", "resource") else "cast it, or write .npz"
     raise UnsupportedError(what, where=f"tensor {name!r}", remedy=remedy)
 
 
@@ -335,7 +335,7 @@ def _new_header(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> t
     data += b" " * (-len(data) % 8)
     if len(data) > MAX_WEIGHTS_HEADER:
         what = f"the header would have {len(data)} bytes, but the format allows {MAX_WEIGHTS_HEADER}"
-        raise LimitError(what, remedy="write several files (--max-shard-size), or fewer tensors")
+        raise LimitError(what, remedy="write several files ({max_shard_size}), or fewer tensors")
     return order, len(data).to_bytes(8, "little") + data
 
 
