@@ -5,19 +5,20 @@ DEMO := .venv-demo
 BIN := $(VENV)/bin
 SOURCES := pyproject.toml src/tfsmith/_version.py
 OP := $(wildcard native/bert_op/*.py native/bert_op/*.toml native/bert_op/src/*)
-UNIT := $(filter-out tests/docs tests/examples tests/hostile tests/native tests/support,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
+UNIT := $(filter-out tests/__pycache__ tests/docs tests/examples tests/hostile tests/native tests/support,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.py)))
 
-.PHONY: demo test check bench story stories docs wheel clean help
+.PHONY: demo test check check-all bench story stories docs wheel clean help
 
 help:
 	@echo "make demo    a venv, tfsmith with its engine, and the whole story on a small BERT, without TensorFlow"
 	@echo "make test    a venv with everything that the tests need (the real TensorFlow too), and all tests"
 	@echo "make check   lint, types, unit tests: under a minute"
+	@echo "make check-all   what make check runs, and all other tests that need no TensorFlow"
 	@echo "make bench   benchmarks against peers, time and peak memory"
 	@echo "make story NAME=linear_regression   a worked example, whole; one of: $(STORIES)"
 	@echo "make stories   all of them"
-	@echo "make docs    builds the documents as a site into site/; open site/index.html"
+	@echo "make docs    builds the documents as a site with search into site/; open site/index.html"
 	@echo "make wheel   builds the wheel into dist/"
 
 $(DEMO)/.ready: $(SOURCES)
@@ -33,6 +34,10 @@ $(VENV)/.check: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[check]'
+	@touch $@
+
+$(VENV)/.check-all: $(VENV)/.check
+	$(BIN)/python -m pip install --quiet --editable '.[check-all]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.check
@@ -57,6 +62,12 @@ check: $(VENV)/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m "not tensorflow and not slow" -n 2 --dist loadfile $(UNIT)
+
+check-all: $(VENV)/.check-all
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -m "not tensorflow" -n 2 --dist loadfile tests
 
 test: $(VENV)/.op
 	$(BIN)/ruff check .

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tools.make_floors import PICTURE, draw, rooms
 
 SOURCE = Path(__file__).parents[1] / "src/tfsmith"
 
@@ -161,6 +162,17 @@ def test_every_import_goes_down() -> None:
 def test_every_room_has_a_floor() -> None:
     rooms = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
     assert sorted(rooms - set(FLOORS)) == []
+
+
+def test_the_picture_shows_the_house() -> None:
+    """`docs/architecture.md` has every room, on its floor, and the picture is drawn from its table."""
+    listed = {name: room.floor for room in rooms() for name in room.names}
+    here = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or (path / "__init__.py").is_file()}
+    assert sorted(here - set(listed)) == ["__init__", "__main__", "_version", "api", "bert_op"]
+    assert {name: FLOORS[name] for name, floor in listed.items() if floor is not None} == {
+        name: floor for name, floor in listed.items() if floor is not None
+    }
+    assert PICTURE.read_text() == draw(rooms()), "draw it anew: python -m tools.make_floors"
 
 
 def test_exceptions_are_used() -> None:

@@ -76,6 +76,7 @@ tfsmith.load(sys.argv[1] + "-text").graph
     _run(code + DEFAULT_POOL, "tensorflow", str(saved_model))
 
 
+@pytest.mark.slow
 def test_every_module_can_be_imported_without_tensorflow() -> None:
     """Only `engines/tensorflow.py` may need it, and only when it runs."""
     code = """

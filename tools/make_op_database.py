@@ -1,4 +1,6 @@
-"""Writes src/tfsmith/ir/ops.json.zlib: the definitions of all ops of the installed TensorFlow, without their prose.
+"""Writes the definitions of all ops of the installed TensorFlow: src/tfsmith/ir/ops.json.zlib.
+
+Of their prose it keeps the first line, in src/tfsmith/ir/op_summaries.zlib.
 
 Run it with a Python that has TensorFlow, when a new TensorFlow adds ops:
 
@@ -24,10 +26,26 @@ def main() -> None:
     lines = [json.dumps({"tensorflow": tf.__version__})]
     for op in sorted(ops.op, key=lambda op: str(op.name)):
         lines.append(f"{op.name}\t{json.dumps(_row(op), separators=(',', ':'))}")
+    _pack("ops.json.zlib", lines)
+    _pack("op_summaries.zlib", [f"{op.name}\t{line}" for op in ops.op if (line := _summary(op))])
+
+
+def _pack(name: str, lines: list[str]) -> None:
     packed = zlib.compress("\n".join(lines).encode(), 9)  # xz is a quarter smaller, and three times as slow to read
-    target = Path(__file__).parents[1] / "src/tfsmith/ir/ops.json.zlib"
-    target.write_bytes(packed)
-    print(f"{len(lines) - 1} ops, {len(packed)} bytes")
+    (Path(__file__).parents[1] / "src/tfsmith/ir" / name).write_bytes(packed)
+    print(f"{name}: {len(lines)} lines, {len(packed)} bytes")
+
+
+def _summary(op: Any) -> str:
+    """The first line of what Python's docstring of the op says; the definitions themselves carry none."""
+    import inspect
+
+    import tensorflow as tf
+
+    function = getattr(tf.raw_ops, op.name, None)
+    doc = inspect.getdoc(function) if function is not None else ""
+    paragraph = " ".join((op.summary or doc or "").split("\n\n")[0].split())
+    return "" if paragraph.startswith("TODO") else paragraph
 
 
 def _row(op: Any) -> dict[str, Any]:
@@ -51,9 +69,14 @@ def _arg(arg: Any) -> list[Any]:
 
 
 def _attr(attr: Any) -> list[Any]:
-    row = [attr.name, attr.type]
-    if attr.HasField("default_value"):
-        row.append(_value(attr.type, attr.default_value))
+    default = [_value(attr.type, attr.default_value)] if attr.HasField("default_value") else []
+    allowed = []
+    if attr.HasField("allowed_values"):
+        kind = "type" if attr.type.endswith(("type", "type)")) else "string"
+        allowed = _value(f"list({kind})", attr.allowed_values)
+    row = [attr.name, attr.type, default, allowed, [attr.minimum] if attr.has_minimum else []]
+    while not row[-1]:
+        row.pop()
     return row
 
 

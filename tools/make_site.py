@@ -2,12 +2,13 @@
 
 The pages lie in several places of the repository: `docs`, the READMEs of the stories, the README and its neighbours.
 Two more are made from the code (`tools/make_reference.py`). They are gathered in one folder, links between them are
-turned, and MkDocs makes HTML of it, strictly: a link or an anchor that leads nowhere is an error. Nothing is fetched,
-now or by the reader's browser.
+turned, and MkDocs with the Material theme makes HTML of it, strictly: a broken link or anchor is an error. Nothing is
+fetched, now or by the reader's browser: fonts are the system's, and search works from the disk.
 
 What is a page, where it goes and in which order follows from rules, not from a list of pages:
 
-- `docs/index.md` is the start page. Its headings are the parts of the menu, and the links of their lists the pages.
+- `docs/index.md` is the start page. Its headings are the parts of the menu, and the links of their lists the pages. A
+  page that it does not list, or lists twice, is an error.
 - `examples/NAME/README.md` is the story NAME.
 - `*.md` at the root is a page about the project.
 - Another file that a page links to or shows is copied. A folder cannot be shown, so a link to one is only its text.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -57,7 +59,8 @@ def build(work: Path, site: Path) -> int:
     config.write_text(json.dumps(_config(menu, work / "pages", site), indent=1))  # JSON is YAML
     # not --quiet: it hides warnings from --strict, too
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
-    return subprocess.run(command, check=False, cwd=ROOT).returncode
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}  # the theme's advertisement
+    return subprocess.run(command, check=False, cwd=ROOT, env=environment).returncode
 
 
 def gather(folder: Path) -> list[Any]:
@@ -68,7 +71,6 @@ def gather(folder: Path) -> list[Any]:
         _write(folder, page, _turned(_text(source), source, pages, folder))
     for page, make in REFERENCE.items():
         _write(folder, page, _turned(make(), ROOT / PurePosixPath(page).name, pages, folder, at=page))
-    (folder / "code.css").write_text(_code_style())
     return _menu(pages)
 
 
@@ -158,28 +160,24 @@ def _copied(file: Path, folder: Path) -> str | None:
 
 
 def _menu(pages: dict[Path, str]) -> list[Any]:
-    """The parts of the start page, each with the pages of its list; then what the start page does not list."""
+    """The parts of the start page, each with the pages of its list; then the project's pages that it does not list."""
     start = ROOT / "docs/index.md"
     pieces = _PART.split(start.read_text())
-    menu: list[Any] = [{"Start": "index.md"}]
+    menu: list[Any] = []
     for part, text in zip(pieces[1::2], pieces[2::2], strict=True):
-        entries: list[dict[str, str]] = []
+        entries: list[dict[str, str]] = [] if menu else [{"tfsmith": "index.md"}]
         for title, link in _ENTRY.findall(text):
             file = (start.parent / link).resolve()
             entries.append({_plain(title): pages[file]})
-            if pages[file] == "stories/index.md":
-                entries += [{_title(one): page} for one, page in story_pages().items() if one.parent != file.parent]
         if REFERENCE_HERE in text:
             entries += [{"Commands": "reference/commands.md"}, {"Python API": "reference/api.md"}]
         if entries:
             menu.append({part: entries})
-    listed = {
-        page
-        for part in menu
-        for entry in next(iter(part.values()))
-        if isinstance(entry, dict)
-        for page in entry.values()
-    }
+    listed = [page for part in menu for entries in part.values() for entry in entries for page in entry.values()]
+    if len(set(listed)) < len(listed):
+        raise ValueError(
+            f"docs/index.md lists a page twice: {sorted({one for one in listed if listed.count(one) > 1})}"
+        )
     rest = [{_title(one): page} for one, page in pages.items() if page not in listed and page.startswith("project/")]
     return [*menu, {"The project": rest}] if rest else menu
 
@@ -193,25 +191,48 @@ def _plain(text: str) -> str:
     return text.replace("`", "")
 
 
-def _code_style() -> str:
-    """The colours of code; made here, so that nobody has to fetch them."""
-    from pygments.formatters import HtmlFormatter
-
-    return str(HtmlFormatter(style="default").get_style_defs(".codehilite"))
-
-
 def _config(menu: list[Any], pages: Path, site: Path) -> dict[str, Any]:
+    schemes = [
+        {"media": f"(prefers-color-scheme: {media})", "scheme": scheme, "primary": primary, "accent": "deep orange"}
+        | {"toggle": {"icon": f"material/weather-{icon}", "name": f"Switch to {other} mode"}}
+        for media, scheme, primary, icon, other in (
+            ("light", "default", "blue grey", "sunny", "dark"),
+            ("dark", "slate", "black", "night", "light"),
+        )
+    ]
     return {
         "site_name": "tfsmith",
         "site_description": "The workshop for TensorFlow model files that needs no TensorFlow",
         "docs_dir": str(pages),
         "site_dir": str(site),
         "use_directory_urls": False,  # the pages can be read from the disk, without a server
-        "theme": {"name": "readthedocs", "highlightjs": False, "navigation_depth": 3, "titles_only": False},
-        "extra_css": ["code.css", "site.css"],
+        "theme": {
+            "name": "material",
+            "font": False,
+            "icon": {"logo": "material/anvil"},
+            "palette": schemes,
+            "features": [
+                "navigation.tabs",
+                "navigation.tabs.sticky",
+                "navigation.top",
+                "navigation.footer",
+                "toc.follow",
+                "search.suggest",
+                "search.highlight",
+                "content.code.copy",
+            ],
+        },
+        "extra": {"polyfills": ["theme/iframe-worker.js"]},
+        "extra_css": ["theme/site.css"],
         "hooks": [str(HOOK)],
-        "plugins": ["search"],
-        "markdown_extensions": [{"toc": {"permalink": "#"}}, {"codehilite": {"guess_lang": False}}],
+        "plugins": ["search", "offline"],
+        "markdown_extensions": [
+            "tables",
+            "attr_list",
+            "pymdownx.superfences",
+            {"pymdownx.highlight": {"guess_lang": False}},
+            {"toc": {"permalink": "#"}},
+        ],
         "validation": {
             "nav": {"omitted_files": "warn", "not_found": "warn", "absolute_links": "warn"},
             "links": dict.fromkeys(("not_found", "anchors", "absolute_links", "unrecognized_links"), "warn"),

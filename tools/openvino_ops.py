@@ -137,8 +137,8 @@ def _made(kind: str) -> Attr:
     values: dict[str, object] = {"type": _FLOAT, "int": 1, "float": 1.0, "bool": False, "string": b"", "shape": UNKNOWN}
     if kind.startswith("list("):
         inner = _made(kind[5:-1])
-        return Attr(kind, (inner.value,)) if inner.value is not None else Attr("list", ())
-    return Attr(kind, values.get(kind)) if values.get(kind) is not None else Attr("none", None)
+        return Attr.of_kind(kind, (inner.value,)) if inner.value is not None else Attr("list", ())
+    return Attr.of_kind(kind, values.get(kind)) if values.get(kind) is not None else Attr("none", None)
 
 
 def _count(arg: ArgDef, attrs: dict[str, Attr]) -> int:

@@ -4,6 +4,7 @@ from tfsmith import bert_op as bert_op
 from tfsmith._version import __version__ as __version__
 from tfsmith.engines.runner import Runner as Runner
 from tfsmith.errors import TfsmithError as TfsmithError
+from tfsmith.ir.dtype import DType as DType
 from tfsmith.ir.function import Function as Function
 from tfsmith.ir.graph import Graph as Graph
 from tfsmith.ir.metagraph import Signature as Signature
@@ -11,6 +12,7 @@ from tfsmith.ir.model import Model as Model
 from tfsmith.ir.node import Node as Node
 from tfsmith.ir.recipe import Pattern as Pattern
 from tfsmith.ir.recipe import Recipe as Recipe
+from tfsmith.ir.shape import Shape as Shape
 from tfsmith.ir.tensor import Tensor as Tensor
 from tfsmith.verbs.check import check as check
 from tfsmith.verbs.check import list_targets as list_targets

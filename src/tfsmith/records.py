@@ -101,7 +101,7 @@ def _make(plain: type[Any], *, eq: bool, repr: bool, frozen: bool) -> type[Any]:
     members["__slots__"] = tuple(names)
     members["__record_fields__"] = fields
     members["__match_args__"] = tuple(known.name for known in fields if known.init)
-    members["__reduce__"] = _reduce
+    members.setdefault("__reduce__", _reduce)
     if frozen:
         members["__setattr__"] = members["__delattr__"] = _refuse_to_set
     if repr:

@@ -10,8 +10,8 @@ The rules, which `docs/index.md` tells the reader too:
 - `...` stands for anything, inside of a line or, on a line of its own, for any number of lines.
 - A block ` ```text ` is only shown. There are no other blocks.
 - All blocks of a document run in one new folder, in their order. `<!-- files: NAME ... -->` puts models of
-  `tests/docs/files` there first. `<!-- needs: bert-op -->` says that the op of `native/bert_op` is needed; where
-  it cannot be built, the tests leave the document out.
+  `tests/docs/files` there first. `<!-- needs: tensorflow -->` says that TensorFlow is needed, and
+  `<!-- needs: bert-op -->` the op of `native/bert_op` too; where that cannot be built, the document is skipped.
 
 `python -m tests.docs.runner FILE.md ...` runs documents and puts what was printed into them where it differs.
 """

@@ -23,8 +23,13 @@ import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.verbs import VERBS
 
-needs_mkdocs = pytest.mark.skipif(importlib.util.find_spec("mkdocs") is None, reason="MkDocs is not installed")
-COMPAT = sorted(path.stem for path in (ROOT / "src/tfsmith/compat").glob("[a-z]*.py"))
+needs_mkdocs = pytest.mark.skipif(
+    importlib.util.find_spec("mkdocs") is None or importlib.util.find_spec("material") is None,
+    reason="MkDocs and its theme are not installed: pip install '.[docs]'",
+)
+COMPAT = sorted(
+    path.stem for path in (ROOT / "src/tfsmith/compat").glob("[a-z]*.py") if not path.stem.endswith("_text")
+)
 
 
 class Page(HTMLParser):
@@ -63,8 +68,9 @@ def test_every_document_and_every_story_has_a_page(site: Path) -> None:
     others = [Path("reference/commands.html"), Path("reference/api.html"), Path("project/readme.html")]
     assert len(stories) >= 2
     assert [str(page) for page in (*docs, *stories, *others) if not (site / page).is_file()] == []
-    menu = Page(site / "index.html").links
+    menu = re.findall(r'<a href="([^"#]+)" class="md-nav__link', (site / "index.html").read_text())
     assert [str(page) for page in (*docs, *stories, *others) if page.as_posix() not in menu] == []
+    assert len(set(menu)) == len(menu), "a page is listed twice"
 
 
 @needs_mkdocs
@@ -89,6 +95,16 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     assert [one for one in loaded if urlsplit(one).netloc] == []
     styles = "".join(path.read_text() for path in site.rglob("*.css"))
     assert not re.search(r"url\(['\"]?(?:https?:)?//", styles)
+
+
+@needs_mkdocs
+def test_the_site_has_search_from_the_disk_and_a_dark_mode(site: Path) -> None:
+    text = (site / "guides/freeze.html").read_text()
+    assert re.findall(r'data-md-color-scheme="(\w+)"', text)[-2:] == ["default", "slate"]
+    assert "../theme/iframe-worker.js" in Page(site / "guides/freeze.html").loaded
+    index = (site / "search/search_index.js").read_text()
+    assert index.startswith("var __index = ")
+    assert "guides/freeze.html#" in index
 
 
 @needs_mkdocs
@@ -194,7 +210,7 @@ def test_links_are_turned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     root = tmp_path / "root"
     texts = {
         "docs/index.md": "# Start\n\n## Guides\n\n- [One](guides/one.md)\n\n"
-        "## Stories\n\n- [All](../examples/README.md)\n",
+        "## Stories\n\n- [All](../examples/README.md)\n- [The `a` story](../examples/a/README.md)\n",
         "docs/guides/one.md": "# One\n\n[`r`](../../README.md#a) ![p](../p.svg) `[x](y.md)` [f](../../src)"
         " [l](../../LICENSE) [no](../no.md) [out](https://example.org)\n\n"
         "```text\n[x](../../README.md)\n```\n\n```python\n>>> 1\n1\n```\n",
@@ -222,11 +238,24 @@ def test_links_are_turned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert (folder / "files/examples/a/boxes.png").read_text() == "PNG"
     assert (folder / "project/readme.md").read_text().endswith("[one](../guides/one.md) [start](../index.md)\n")
     assert menu == [
-        {"Start": "index.md"},
-        {"Guides": [{"One": "guides/one.md"}]},
+        {"Guides": [{"tfsmith": "index.md"}, {"One": "guides/one.md"}]},
         {"Stories": [{"All": "stories/index.md"}, {"The a story": "stories/a.md"}]},
         {"The project": [{"Read me": "project/readme.md"}]},
     ]
+
+
+def test_a_page_is_listed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {
+        "docs/index.md": "# Start\n\n## Guides\n\n- [One](one.md)\n- [Two](one.md)\n",
+        "docs/one.md": "# One\n",
+        "examples/README.md": "# Stories\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr("tools.make_site.ROOT", tmp_path)
+    with pytest.raises(ValueError, match=r"lists a page twice: \['one.md'\]"):
+        gather(tmp_path / "pages")
 
 
 @needs_mkdocs

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tfsmith.errors import CorruptFileError, LimitError, UnreadableFileError
+import tfsmith
+from tfsmith.errors import CorruptFileError, LimitError, UnreadableFileError, UsageError
 from tfsmith.formats.checkpoint.find import read_checkpoint_state, write_checkpoint_state
+from tfsmith.formats.checkpoint.writer import write_checkpoint
+from tfsmith.ir.tensor import ArrayTensor
 
 
 def test_reads_the_file_of_a_folder(tmp_path: Path) -> None:
@@ -91,3 +95,19 @@ def test_writes_what_it_reads(tmp_path: Path) -> None:
     assert state.all_names == ("m-1", "m-2")
     write_checkpoint_state(tmp_path, 'a "quoted" ü\n')
     assert read_checkpoint_state(tmp_path).latest_name == 'a "quoted" ü\n'
+
+
+@pytest.mark.parametrize("step", [3, "3"])
+def test_a_step_by_number_or_digits(tmp_path: Path, step: Any) -> None:
+    write_checkpoint(tmp_path / "model.ckpt-3", {"v": ArrayTensor.of([1.0])})
+    found = tfsmith.load(tmp_path, step=step)
+    assert found.checkpoint is not None
+    assert found.checkpoint.step == 3
+
+
+@pytest.mark.parametrize("step", ["last", "-3", 3.0, [3]])
+def test_what_is_no_step(tmp_path: Path, step: Any) -> None:
+    write_checkpoint(tmp_path / "model.ckpt-3", {"v": ArrayTensor.of([1.0])})
+    with pytest.raises(UsageError) as error:
+        tfsmith.load(tmp_path, step=step)
+    assert str(error.value) == f"{tmp_path}: {step!r} is no step; pass a whole number"

@@ -12,7 +12,7 @@ import pytest
 from tfsmith.cli.common import DONE, run
 from tfsmith.errors import InvalidModelError
 from tfsmith.formats.graph import nodes as nodes_module
-from tfsmith.formats.graph.graphdef import op_lookup, plan_graph, read_graph
+from tfsmith.formats.graph.graphdef import OpFinder, plan_graph, read_graph
 from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
@@ -83,7 +83,7 @@ def _function(name: str, nodes: tuple[Node, ...] = ()) -> Function:
 def test_functions_that_are_called_stay(node: Node, kept: set[str]) -> None:
     inner = Node("inner_call", "StatefulPartitionedCall", (), {"f": Func("inner", {})})
     functions = {"used": _function("used", (inner,)), "unused": _function("unused"), "inner": _function("inner")}
-    ops = op_lookup(dict, lambda: functions)
+    ops = OpFinder(dict, functions)
     graph = Graph((Node("x", "Placeholder", (), {"dtype": FLOAT}), node), library=Library(functions), ops=ops)
     assert set(prune_library(graph).library) == kept
 

@@ -61,5 +61,5 @@ def test_a_function_with_other_returns_keeps_the_rest(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["list", "list(int)", "list(float)", "list(type)", "list(string)"])
 def test_an_empty_list_is_written_as_one(kind: str) -> None:
-    written = plan_attr(Attr(kind, ())).tobytes()
+    written = plan_attr(Attr.of_kind(kind, ())).tobytes()
     assert attr_from_span(from_bytes(written), "a") == Attr("list", ())

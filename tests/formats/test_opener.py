@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import planted
-from tests.support.helpers import field, graph_def, node_def, somebody, unknown, write_files
+from tests.support.helpers import field, files_of, graph_def, node_def, somebody, unknown, write_files
 from tests.support.table_files import table
 from tests.support.v1_files import v1_entries, whole
 
@@ -234,9 +234,33 @@ def test_file_that_is_cut_off_is_still_recognised(cut: int, tmp_path: Path) -> N
 # Wrong choices
 
 
-def test_main_file_of_a_saved_model(saved_model: Path) -> None:
-    expected = f"this is the main file of a SavedModel, which is a folder; pass the folder {saved_model}"
-    assert _error(saved_model / "saved_model.pb") == expected
+def test_main_file_of_a_saved_model(saved_model: Path, tmp_path: Path) -> None:
+    """It is the model itself, with its variables and its other files."""
+    model = tfsmith.load(saved_model / "saved_model.pb")
+    assert (model.kind, model.path) == ("saved_model", saved_model)
+    tfsmith.save(model, tmp_path / "copy")
+    assert files_of(tmp_path / "copy") == files_of(saved_model)
+
+
+def test_a_checkpoint_with_an_empty_base_name(tmp_path: Path) -> None:
+    """As one published package has it: `folder/.index` and `folder/.data-00000-of-00001`."""
+    (tmp_path / "named").mkdir()
+    planted.write_variables(tmp_path / "named/m", 2)
+    folder = tmp_path / "ckpt"
+    write_files(folder, {name.removeprefix("m"): data for name, data in files_of(tmp_path / "named").items()})
+    wanted = tfsmith.load(tmp_path / "named/m").variables
+    for path in (folder, folder / ".index", f"{folder}/"):
+        model = tfsmith.load(path)
+        assert model.kind == "checkpoint"
+        assert sorted(model.variables) == sorted(wanted)
+        assert model.variables["dense/kernel"].numpy().tobytes() == wanted["dense/kernel"].numpy().tobytes()
+    tfsmith.save(tfsmith.load(folder), tmp_path / "m.ckpt")
+    after = files_of(tmp_path)
+    for ending in (".index", ".data-00000-of-00002", ".data-00001-of-00002"):
+        assert after[f"m.ckpt{ending}"] == after[f"named/m{ending}"]
+    for target in (folder / "x.npz", folder / ".ckpt"):
+        with pytest.raises(tfsmith.TfsmithError, match="the output lies inside of an input"):
+            tfsmith.save(tfsmith.load(folder), target, force=True)
 
 
 def test_variables_folder_and_its_files(saved_model: Path) -> None:
@@ -458,5 +482,10 @@ def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
 def test_loop_of_links(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    with pytest.raises(TfsmithError):
-        tfsmith.load(tmp_path / "a")
+    (tmp_path / "self").symlink_to("self")
+    (tmp_path / "gone").symlink_to("nowhere")
+    for name in ("a", "b", "self"):
+        with pytest.raises(UnreadableFileError, match="this link leads back to itself; mend the link"):
+            tfsmith.load(tmp_path / name)
+    with pytest.raises(UnreadableFileError, match="this is a link to nowhere, which is not there; mend the link"):
+        tfsmith.load(tmp_path / "gone")

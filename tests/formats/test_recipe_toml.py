@@ -129,7 +129,8 @@ def test_everything_is_read() -> None:
     assert fused.inputs == ("x", "each(gamma, mean:0)", "raw", "other:1", "^ctl")
     value = other.attrs["value"]
     assert isinstance(value, Attr)
-    assert value.value.numpy().tolist() == [1, 2]
+    assert value.tensor is not None
+    assert value.tensor.numpy().tolist() == [1, 2]
     assert variant.outputs == {Endpoint("custom", 0): Endpoint("fused", 0), Endpoint("sum", 0): Endpoint("x", 0)}
 
 

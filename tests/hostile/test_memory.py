@@ -181,8 +181,9 @@ def test_bad_input_takes_no_more_memory_than_its_file(
     assert peak - usual <= size
 
 
-def test_a_terminated_command_leaves_nothing_behind(tmp_path: Path) -> None:
-    """SIGTERM in the middle of writing is as orderly an end as Ctrl-C."""
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_terminated_command_leaves_nothing_behind(tmp_path: Path, name: str) -> None:
+    """SIGTERM and SIGHUP in the middle of writing are as orderly an end as Ctrl-C."""
     slow = """
 import os, signal, sys
 from tfsmith.cli.main import main
@@ -190,16 +191,17 @@ from tfsmith.storage.sink import FileSink
 usual = FileSink.write_span
 def stop(self, span):
     usual(self, span)
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGNAL)
 FileSink.write_span = stop
 sys.exit(main(sys.argv[1:]))
 """
     np.savez(tmp_path / "w.npz", w=np.zeros(4 * MB, np.float32))
     tfsmith.save(tfsmith.load(tmp_path / "w.npz"), tmp_path / "w.ckpt", format="checkpoint")
     before = sorted(tmp_path.iterdir())
+    slow = slow.replace("signal.SIGNAL", f"signal.{name}")
     command = [sys.executable, "-c", slow, "convert", str(tmp_path / "w.ckpt"), "-o", str(tmp_path / "v.ckpt")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 143
+    assert done.returncode == 128 + getattr(signal, name)
     assert done.stderr == "error: stopped by another program; nothing was written\n"
     assert sorted(tmp_path.iterdir()) == before
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pytest
 from tests.support.helpers import attr_value, graph_def, node_def
@@ -14,7 +14,7 @@ from tfsmith.ir.attr import Attr, Func, attr
 from tfsmith.ir.body import Body, Use
 from tfsmith.ir.dtype import DType, dtype, dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import FreeNames, free_name, nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.shape import SCALAR, UNKNOWN, Shape
@@ -328,3 +328,80 @@ def test_attribute_values_from_a_file() -> None:
     )
     found = tfsmith.load(graph_def([node])).graph["n"].attrs
     assert found == {"i": Attr("int", -3), "s": Attr("string", b"\xff"), "p": Attr("placeholder", "T")}
+
+
+def test_names_that_are_free() -> None:
+    assert free_name("a", {"b"}) == "a"
+    assert free_name("a", {"a"}, {"a_1"}) == "a_2"
+    names = FreeNames(["a", "a_2"])
+    assert [names.take("a"), names.take("a"), names.take("b"), names.take("a_1")] == ["a_1", "a_3", "b", "a_1_1"]
+    assert {"a", "a_1", "a_2", "a_3", "b", "a_1_1"} == names
+    second = FreeNames(first=2)
+    assert [second.take("a"), second.take("a"), second.take("a")] == ["a", "a_2", "a_3"]
+
+
+NODE = Node(
+    "n",
+    "Op",
+    (),
+    {
+        "s": b"text",
+        "i": 3,
+        "f": 0.5,
+        "b": True,
+        "t": dtype_named("float32"),
+        "h": Shape((2,)),
+        "v": ArrayTensor.of([1.0]),
+        "g": Func("g", {}),
+        "is": (1, 2),
+        "ts": (dtype_named("int32"),),
+        "hs": (Shape(()),),
+        "empty": (),
+    },
+)
+
+
+def test_attributes_by_kind() -> None:
+    assert (NODE.string("s"), NODE.int("i"), NODE.float("f"), NODE.bool("b")) == (b"text", 3, 0.5, True)
+    assert (NODE.dtype("t"), NODE.shape("h"), NODE.func("g")) == (dtype_named("float32"), Shape((2,)), Func("g", {}))
+    assert (NODE.ints("is"), NODE.dtypes("ts"), NODE.shapes("hs")) == ((1, 2), (dtype_named("int32"),), (SCALAR,))
+    assert (NODE.ints("empty"), NODE.dtypes("empty"), NODE.shapes("empty")) == ((), (), ())
+    assert NODE.tensor("v").numpy().tolist() == [1.0]
+    assert (NODE.int("gone", 7), NODE.bool("gone", False), NODE.shape("gone", UNKNOWN)) == (7, False, UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("use", "what"),
+    [
+        (lambda: NODE.int("gone"), "attribute 'gone' is missing"),
+        (lambda: NODE.int("s"), "attribute 's' is of kind string, not int"),
+        (lambda: NODE.int("s", 3), "attribute 's' is of kind string, not int"),
+        (lambda: NODE.dtypes("is"), "attribute 'is' is of kind list(int), not list(type)"),
+        (lambda: NODE.tensor("empty"), "attribute 'empty' is of kind list, not tensor"),
+    ],
+)
+def test_attributes_of_another_kind(use: Callable[[], object], what: str) -> None:
+    with pytest.raises(InvalidModelError) as error:
+        use()
+    remedy = "TensorFlow refuses this graph too; write it again from its source"
+    assert str(error.value) == f"node 'n' (Op): {what}; {remedy}"
+
+
+def test_what_an_attribute_holds() -> None:
+    found = NODE.attrs
+    assert found["v"].tensor is NODE.tensor("v")
+    assert (found["i"].tensor, found["i"].dtype, found["i"].items, found["i"].funcs) == (None, None, (), ())
+    assert (found["t"].dtype, found["is"].items, found["ts"].dtypes) == (
+        dtype_named("float32"),
+        (1, 2),
+        (dtype_named("int32"),),
+    )
+    assert (found["hs"].shapes, found["g"].funcs) == ((SCALAR,), (Func("g", {}),))
+    assert attr((Func("a", {}), Func("b", {}))).funcs == (Func("a", {}), Func("b", {}))
+    assert NODE.constant is None
+    tensor = ArrayTensor.of([1.0])
+    assert Node("c", "Const", (), {"value": tensor}).constant is tensor
+    assert Node("c", "Const", (), {"value": 3}).constant is None
+    with pytest.raises(UsageError) as error:
+        Attr.of_kind("number", 3)
+    assert str(error.value) == "there is no attribute of kind 'number'; use the kinds of OpDef"

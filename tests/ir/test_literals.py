@@ -118,13 +118,15 @@ def test_what_is_no_attribute(value: Any, kind: str | None, says: str) -> None:
 def test_tensors(value: Any, kind: str) -> None:
     tensor = ArrayTensor.of(value, dtype_named(kind))
     literal = literal_of(attr(tensor), "tensor")
-    found = attr_from_literal(literal, "tensor").value
+    found = attr_from_literal(literal, "tensor").tensor
+    assert found is not None
     assert (found.dtype, found.shape) == (tensor.dtype, tensor.shape)
     assert found.numpy().tolist() == tensor.numpy().tolist()
 
 
 def test_a_value_fills_a_tensor() -> None:
-    found = attr_from_literal({"tensor": 2.0, "type": "float32", "shape": [2, 2]}, None).value
+    found = attr_from_literal({"tensor": 2.0, "type": "float32", "shape": [2, 2]}, None).tensor
+    assert found is not None
     assert found.numpy().tolist() == [[2.0, 2.0], [2.0, 2.0]]
 
 

@@ -13,8 +13,8 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
+from tfsmith.ops.inference import Inference
 from tfsmith.patterns.build import Built, InputRef, build, common_scope, target_name
-from tfsmith.patterns.tensor_facts import Knowledge
 
 NODES = [
     placeholder("x", (2, 4)),
@@ -35,7 +35,7 @@ def made(*targets: TargetNode, outputs: dict[str, str] | None = None, nodes: lis
 
 def built(recipe: Recipe, match: Match, nodes: list[Node]) -> Built:
     graph = model_of(nodes).graph
-    return build(match, recipe, graph, Knowledge(graph))
+    return build(match, recipe, graph, Inference(graph))
 
 
 def test_scopes_and_names() -> None:
@@ -156,7 +156,9 @@ def test_constants_are_folded_and_what_only_served_that_is_left_out() -> None:
     )
     found = made(*targets)
     assert [(new.key, new.op) for new in found.new_nodes] == [("flat", "Const"), ("out", "MatMul")]
-    assert found.new_nodes[0].attrs["value"].value.shape == Shape((3, 4))
+    tensor = found.new_nodes[0].attrs["value"].tensor
+    assert tensor is not None
+    assert tensor.shape == Shape((3, 4))
     variable = Node("net/k", "VariableV2", (), {"dtype": FLOAT, "shape": Shape((4, 3))})
     live = made(*targets, nodes=[variable if node.name == "net/k" else node for node in NODES])
     assert [new.op for new in live.new_nodes] == ["Const", "Transpose", "Identity", "MatMul"]

@@ -21,11 +21,11 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Recipe, Repeat, TargetNode
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ops.inference import Inference
+from tfsmith.ops.shapes import flat_values
 from tfsmith.patterns.build import MatchFacts
 from tfsmith.patterns.expressions import evaluate
 from tfsmith.patterns.matcher import Matcher
-from tfsmith.patterns.query import flat_values
-from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import TestModel, bert_classifier
 from tfsmith.testing.variables import Kind
@@ -291,7 +291,7 @@ def test_a_size_that_nobody_knows_may_have_a_default() -> None:
     facts = MatchFacts(
         match_of(recipe_of([query("r", "Relu", "x")], ["x"], {"r": "x"}), {"r": "y"}, {"x": "x"}),
         model.graph,
-        Knowledge(model.graph),
+        Inference(model.graph),
     )
     assert evaluate("dim(x, 0, 128)", facts) == 128
     assert evaluate("dim(x, 1, 128)", facts) == 4
@@ -309,7 +309,7 @@ def test_the_sizes_that_a_packed_shape_says_are_known() -> None:
         Node("shape", "Pack", ("batch", "heads", "size"), {"T": dtype_named("int32"), "N": 3, "axis": 0}),
         node("split", "Reshape", "x", "shape"),
     ]
-    knowledge = Knowledge(model_of(nodes).graph)
+    knowledge = Inference(model_of(nodes).graph)
     assert knowledge.shape(model_of(nodes).graph, Endpoint("split", 0)).dims == (-1, 3, 4)
 
 

@@ -83,7 +83,7 @@ def ops(body: Body) -> list[str]:
 def same(path: Path, recipe: str, x: Any, *, exact: bool = False, **feeds: Any) -> Replaced:
     """Replaces once, and compares what TensorFlow computes."""
     done = replaced(path, recipe)
-    tfsmith.save(done.model, path.with_name("new.pb"))
+    tfsmith.save(done.model, path.with_name("new.pb"), force=True)
     before = run(path, {"x": x, **feeds})
     after = run(path.with_name("new.pb"), {"x": x, **feeds})
     if exact:
@@ -98,7 +98,7 @@ def changed(path: Path, op: str, number: int = 0, **changes: Any) -> Path:
     model = tfsmith.load(path)
     node = [node for node in model.graph if node.op == op][number]
     other = model.replace_graph(model.graph.map_nodes({node.name: node.replace(**changes)}))
-    tfsmith.save(other, path.with_name("changed.pb"))
+    tfsmith.save(other, path.with_name("changed.pb"), force=True)
     return path.with_name("changed.pb")
 
 

@@ -17,6 +17,8 @@ from tfsmith.patterns import matcher as anchors_module
 from tfsmith.patterns import matcher as search_module
 from tfsmith.patterns.matcher import find_matches
 
+pytestmark = pytest.mark.slow
+
 OPS = {"Const": 0, "Relu": 1, "Identity": 1, "Add": 2, "Sub": 2}
 COMMUTATIVE = ("Add",)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support.replace_models import (
@@ -25,6 +26,8 @@ from tfsmith.ir.graph import check_graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Recipe
 from tfsmith.patterns.replace import ReplaceOptions, replace
+
+pytestmark = pytest.mark.slow
 
 _ONE = ("Identity", "Neg", "Relu", "Square", "Shape")
 _TWO = ("Mul", "Mul", "Mul", "Maximum", "AddV2")

@@ -11,13 +11,17 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy
 import pytest
 from tests.support import planted
 from tests.support.helpers import files_of, graph_def, node_def, somebody, write_files
 
 import tfsmith
 from tfsmith.errors import OutputError, TruncatedFileError, UnreadableFileError, UsageError
+from tfsmith.formats.checkpoint.writer import write_checkpoint
+from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.storage import sink as sink_module
+from tfsmith.storage import span as span_module
 from tfsmith.storage.checksums import crc32c, extend, mask, span_crc32c, stream_crc32c, unmask
 from tfsmith.storage.place import Output, write_file
 from tfsmith.storage.sink import FileSink
@@ -88,7 +92,8 @@ def test_file_stays_readable_when_its_name_is_gone(tmp_path: Path) -> None:
     assert b"".join(span.chunks()) == LARGE
 
 
-def test_descriptors_are_given_back(tmp_path: Path) -> None:
+def test_descriptors_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(span_module, "_SMALL_FILE", 0)
     (tmp_path / "f").write_bytes(b"x")
     source = FileSource(tmp_path / "f")
     descriptor = source.fileno()
@@ -156,9 +161,52 @@ def _mixed(sink: FileSink, span: Span) -> bytes:
 
 
 @pytest.fixture
-def source(tmp_path: Path) -> Span:
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Span:
+    monkeypatch.setattr(span_module, "_SMALL_FILE", 0)
     (tmp_path / "source").write_bytes(LARGE)
     return open_file(tmp_path / "source")
+
+
+def _copy(path: Path, head: bytes, span: Span) -> None:
+    with FileSink(path) as sink:
+        sink.write(head)
+        sink.write_span(span)
+
+
+@pytest.mark.parametrize("size", [len(LARGE) - 1, 1000, 0])
+def test_a_file_that_shrinks_is_an_error(tmp_path: Path, source: Span, size: int) -> None:
+    """To look into the map of a file that was cut off would end this process (SIGBUS)."""
+    os.truncate(tmp_path / "source", size)
+    says = r"source, byte \d+: the file became shorter while it was in use; let nothing write to it, and begin again"
+    with pytest.raises(TruncatedFileError, match=says):
+        source.view()
+    with pytest.raises(TruncatedFileError, match=says):
+        source.tobytes()
+    with pytest.raises(TruncatedFileError, match=says):
+        span_crc32c(source)
+    for head in (b"", b"head"):
+        with pytest.raises(TruncatedFileError, match=says):
+            _copy(tmp_path / "out", head, source)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_small_file_is_read_at_once(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"data")
+    span = open_file(tmp_path / "f")
+    os.truncate(tmp_path / "f", 0)
+    assert (span.tobytes(), bytes(span.view()), span.source.fileno()) == (b"data", b"data", None)
+
+
+def test_values_of_a_file_that_shrinks_are_an_error(tmp_path: Path) -> None:
+    write_checkpoint(tmp_path / "m", {"w": ArrayTensor.of(numpy.ones((1 << 21,), "f4"))})
+    model = tfsmith.load(tmp_path / "m")
+    os.truncate(tmp_path / "m.data-00000-of-00001", 1 << 20)
+    with pytest.raises(TruncatedFileError):
+        model.variables["w"].numpy()
+    for name in ("out.ckpt", "out.npz", "out.safetensors"):
+        with pytest.raises(TruncatedFileError):
+            tfsmith.save(model, tmp_path / name)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.data-00000-of-00001", "m.index"]
 
 
 def test_kernel_copy_equals_copy_through_memory(tmp_path: Path, source: Span, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -387,3 +387,10 @@ def test_memory_does_not_grow_with_the_weights(tmp_path: Path) -> None:
         tracemalloc.stop()
     assert (tmp_path / "frozen.pb").stat().st_size > total
     assert peak < 16_000_000
+
+
+def test_shapes_that_cannot_be_are_refused() -> None:
+    builder = GraphBuilder()
+    left, right = (builder.placeholder(FLOAT32, dims, "x") for dims in ((2, 3), (4, 5)))
+    with pytest.raises(UsageError, match=r"node 'MatMul' \(MatMul\): inner sizes of \[2, 3\] and \[4, 5\] are 3 and 4"):
+        builder.node("MatMul", [left, right])

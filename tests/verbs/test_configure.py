@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -121,11 +122,26 @@ def test_what_cannot_be(settings: dict[str, Any], ops: list[str], says: str) -> 
 
 def test_what_does_not_fit_the_graph() -> None:
     with pytest.raises(InvalidModelError) as caught:
-        tfsmith.configure(model(), {"T": "string"}, ops=["MatMul"])
+        tfsmith.configure(model(), {"T": "int32"}, ops=["MatMul"])
     assert str(caught.value) == (
-        "the graph, node 'a/y': op MatMul: input 'a' is float32, not string; "
+        "the graph, node 'a/y': op MatMul: input 'a' is float32, not int32; "
         "put a Cast before it, or take another tensor"
     )
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "settings", "text"),
+    [
+        ("MatMul", {"T": FLOAT}, {"T": "string"}, "attribute 'T' cannot be string; it may be bfloat16, float16, *"),
+        ("Conv2D", {"T": FLOAT}, {"padding": "FOO"}, "attribute 'padding' cannot be FOO; it may be SAME, *"),
+        ("AddN", {"T": FLOAT}, {"N": "0"}, "attribute 'N' is 0, and the least is 1"),
+    ],
+)
+def test_values_that_an_op_does_not_allow(op: str, attrs: dict[str, Any], settings: dict[str, Any], text: str) -> None:
+    found = tfsmith.load(graph_def([X, node_def("n", op, ["x", "x"], attrs)]))
+    with pytest.raises(UsageError) as caught:
+        tfsmith.configure(found, settings, ops=[op])
+    assert fnmatchcase(str(caught.value), f"node 'n': op {op}: {text}; pass another value")
 
 
 def test_nothing_found_and_nothing_new() -> None:

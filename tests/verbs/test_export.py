@@ -13,7 +13,7 @@ from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
 from tfsmith.ir.shape import Shape
 from tfsmith.records import replace
-from tfsmith.testing.models import bert_classifier, linear_regression
+from tfsmith.testing.models import bert_classifier, conv_net, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
 
 INTERFACE: dict[str, Any] = {
@@ -77,8 +77,14 @@ def test_exported_and_frozen_are_the_same_graph(training: Path, tmp_path: Path) 
 
 def test_shapes_are_fixed(training: Path, tmp_path: Path) -> None:
     options: dict[str, Any] = {"batch_size": 4, "input_shapes": {"label_ids": [4]}}
-    signature = tfsmith.export(training, tmp_path / "out", **INTERFACE, **options).model.signatures["serving_default"]
-    assert signature.inputs["input_ids"].shape == Shape((4, 20))
+    write_checkpoint_files(bert_classifier(), tmp_path / "open")
+    found = tfsmith.export(tmp_path / "open", tmp_path / "out", **INTERFACE, **options).model
+    assert found.signatures["serving_default"].inputs["input_ids"].shape == Shape((4, 20))
+    with pytest.raises(
+        UsageError, match=r"do not fit: .*constants bake in the old batch size 1; export the model with an"
+    ):
+        tfsmith.export(training, tmp_path / "baked", **INTERFACE, **options)
+    assert not (tmp_path / "baked").exists()
 
 
 def test_collections_name_inputs_and_outputs(tmp_path: Path) -> None:
@@ -159,14 +165,14 @@ def test_the_command_tells_what_it_did(training: Path, tmp_path: Path, capsys: p
 
 def test_a_fixed_batch_leaves_what_is_known_of_outputs(tmp_path: Path) -> None:
     """Sizes that were open are fixed, so the others still hold; one that was another before says nothing."""
-    for batch, wanted in ((None, Shape((-1, 2))), (8, Shape(None))):
-        write_checkpoint_files(bert_classifier(batch=batch), tmp_path / str(batch))
+    for batch, wanted in ((None, Shape((-1, 5))), (8, Shape(None))):
+        write_checkpoint_files(conv_net(batch=batch), tmp_path / str(batch))
         model = tfsmith.load(tmp_path / str(batch))
-        names: dict[str, Any] = {"inputs": {"ids": "input_ids:0"}, "outputs": {"p": "loss/output:0"}}
-        found = tfsmith.export(model, tmp_path / f"{batch}-out", **names, batch_size=1).model.signatures[
-            "serving_default"
-        ]
-        assert found.inputs["ids"].shape == Shape((1, 20))
+        names: dict[str, Any] = {"inputs": {"x": "images:0"}, "outputs": {"p": "probabilities:0"}}
+        exported = tfsmith.export(model, tmp_path / f"{batch}-out", **names, batch_size=1).model
+        found = exported.signatures["serving_default"]
+        assert found.inputs["x"].shape.dims is not None
+        assert found.inputs["x"].shape.dims[0] == 1
         assert found.outputs["p"].shape == wanted
 
 

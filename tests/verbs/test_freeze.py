@@ -138,13 +138,28 @@ def test_constants_that_bake_in_the_batch_size_are_told() -> None:
     int32 = dtype_named("int32")
     nodes = (
         *model.graph.nodes,
-        Node("shape", "Const", (), {"dtype": int32, "value": ArrayTensor.of([3, 2], int32)}),
+        Node("shape", "Const", (), {"dtype": int32, "value": ArrayTensor.of([3, -1], int32)}),
         Node("z", "Reshape", ("y", "shape"), {"T": FLOAT, "Tshape": int32}),
     )
-    report = tfsmith.freeze(model.replace_graph(model.graph.replace(nodes=nodes)), ("z",), batch_size=1)
-    (note,) = report.notes
+    baked = model.replace_graph(model.graph.replace(nodes=nodes))
+    (note,) = tfsmith.freeze(baked, ("z",), batch_size=6).notes
     assert note.nodes == ("shape",)
     assert "bake in the old batch size 3" in note.what
+    with pytest.raises(UsageError) as caught:  # two elements cannot become three rows
+        tfsmith.freeze(baked, ("z",), batch_size=1)
+    assert str(caught.value) == (
+        "the graph, node 'z' (Reshape): the new shapes of the inputs do not fit: shape [1, 2] cannot become [3, -1]; "
+        "constants bake in the old batch size 3; export the model with an open batch size"
+    )
+
+
+def test_input_shapes_that_contradict_the_next_op_are_refused() -> None:
+    with pytest.raises(UsageError) as caught:
+        tfsmith.freeze(small(), ("y",), input_shapes={"x": (3, 5)})
+    assert str(caught.value) == (
+        "the graph, node 'y' (Mul): the new shapes of the inputs do not fit: shapes are [3, 5] and [2], which cannot "
+        "be broadcast; pass shapes that the graph can take"
+    )
 
 
 def test_stale_shapes_are_dropped_when_a_shape_changes() -> None:

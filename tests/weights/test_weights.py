@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.errors import ChecksumError, NotFoundInModelError, OutputError, UsageError
+from tfsmith.errors import ChecksumError, NotFoundInModelError, OutputError, UnsupportedError, UsageError
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, SpanTensor, StringTensor, Tensor
@@ -201,6 +202,23 @@ def test_files(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     run(capsys, files / "training", "--compare", back)
     facts = json.loads(run(capsys, target, "-o", tmp_path / "again.safetensors", "--json"))
     assert facts["output"] == [str(tmp_path / "again.safetensors")]
+
+
+@pytest.mark.parametrize("name", ["training", "saved_model", "w.npz"])
+def test_verify_reads_what_the_checkpoint_has(files: Path, tmp_path: Path, name: str) -> None:
+    tfsmith.save_weights(tfsmith.load_weights(files / "training"), tmp_path / "w.npz")
+    source = tmp_path / name if name == "w.npz" else shutil.copytree(files / name, tmp_path / name)
+    weights = tfsmith.load_weights(source)
+    weights.verify()
+    data = tmp_path / "w.npz" if name == "w.npz" else next(source.rglob("*.data-*"))
+    content = bytearray(data.read_bytes())
+    content[content.index(weights["output_weights"].numpy().tobytes())] ^= 1
+    data.write_bytes(content)
+    with pytest.raises(ChecksumError):
+        tfsmith.load_weights(source).verify()
+    tfsmith.save_weights(tfsmith.load_weights(files / "training"), tmp_path / "w.safetensors")
+    with pytest.raises(UnsupportedError, match="this format keeps no checksums"):
+        tfsmith.load_weights(tmp_path / "w.safetensors").verify()
 
 
 def test_sharded(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,8 @@ from tfsmith.wire.schema import Field, schema
 from tfsmith.wire.text_reader import parse_slowly, read_printed, text_to_wire
 from tfsmith.wire.text_writer import Printer, message_text, write_text
 
+pytestmark = pytest.mark.slow
+
 STR_IS_SOUND = int(google.protobuf.__version__.partition(".")[0]) >= 6
 """That of protobuf 5 does not escape quotes in bytes, and prints fields in another order."""
 

@@ -102,9 +102,10 @@ def run(work: Callable[[], int], *, debug: bool = False, spell: Callable[[str, s
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
     except KeyboardInterrupt as stop:
-        is_ended = isinstance(stop, _Terminated)
-        complain(f"error: stopped by {'another program' if is_ended else 'the keyboard'}; nothing was written")
-        return 143 if is_ended else 130
+        number = stop.number if isinstance(stop, _Terminated) else signal.SIGINT
+        who = "the keyboard" if number == signal.SIGINT else "another program"
+        complain(f"error: stopped by {who}; nothing was written")
+        return 128 + number
     except TfsmithError as error:
         return _fail(error.worded(spell), debug=debug)
     except OSError as error:
@@ -127,25 +128,31 @@ def run_tool(parser: LineParser, work: Callable[[argparse.Namespace], int], argv
 
 
 class _Terminated(KeyboardInterrupt):
-    """SIGTERM came: the end is as orderly as with Ctrl-C, so that no half-written file stays behind."""
+    """A signal came: the end is as orderly as with Ctrl-C, so that no half-written file stays behind."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
 
 
 @contextmanager
 def _orderly_end() -> Iterator[None]:
-    """Has SIGTERM unwind what runs; only in the main thread, where Python can take signals."""
+    """Has SIGTERM and SIGHUP unwind what runs; only in the main thread, where Python can take signals."""
 
     def stop(number: int, frame: object) -> NoReturn:
-        raise _Terminated
+        raise _Terminated(number)
 
-    try:
-        usual = signal.signal(signal.SIGTERM, stop)
-    except ValueError:
-        yield
-        return
+    usual: dict[int, Any] = {}
+    with suppress(ValueError):
+        for name in ("SIGTERM", "SIGHUP"):  # Windows has no SIGHUP
+            number = getattr(signal, name, None)
+            if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # as with `nohup`
+                usual[number] = signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, usual)
+        for number, handler in usual.items():
+            signal.signal(number, handler)
 
 
 @contextmanager

@@ -332,10 +332,7 @@ def _gradient_type(node: Node) -> str:
 
 def _function_attrs(node: Node) -> Iterator[str]:
     for attr in node.attrs.values():
-        if attr.kind == "func":
-            yield attr.value.name
-        elif attr.kind == "list(func)":
-            yield from (func.name for func in attr.value)
+        yield from (func.name for func in attr.funcs)
 
 
 def loaded_names(

@@ -19,6 +19,7 @@ from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Node, parse_input
 from tfsmith.ir.shape import Shape
+from tfsmith.ops.families import ENTERS, EXITS, MERGES, PLACEHOLDERS, WITHOUT_OUTPUTS
 from tfsmith.passes.interface import output_type
 from tfsmith.records import record, replace
 
@@ -31,9 +32,7 @@ _AT_ONCE = 200
 """So many nodes are asked for in one run: more would take much memory, fewer would compile too often."""
 _OF_TENSORFLOW = 1000
 """The same for TensorFlow, whose process takes seconds to start."""
-_LOOPS = frozenset({"Enter", "RefEnter"})
-_NOT_ASKED = _LOOPS | frozenset({"Placeholder", "PlaceholderWithDefault", "PlaceholderV2", "NoOp", "Assert", "Const"})
-_MERGES = frozenset({"Merge", "RefMerge"})
+_NOT_ASKED = ENTERS | PLACEHOLDERS | WITHOUT_OUTPUTS | {"Const"}
 _NAME = re.compile(r"[\w./>-]+")
 _MOST_ATTR = 60
 
@@ -185,7 +184,7 @@ class _Search:
     def _is_lost(self, name: str) -> bool:
         """Whether it needs what neither model can run."""
         sources = [source.node in self._lost for source in self._a.graph.inputs_of(self._a.graph[name])]
-        if not (all(sources) if self._a.graph[name].op in _MERGES else any(sources)) or not sources:
+        if not (all(sources) if self._a.graph[name].op in MERGES else any(sources)) or not sources:
             return False
         self._lost.add(name)
         return True
@@ -219,7 +218,7 @@ def _order(graph: Graph) -> Iterator[str]:
     inside: set[str] = set()
     for node in graph.topological_order():
         sources = [source.node for source in graph.inputs_of(node)]
-        if node.op in _LOOPS or (any(name in inside for name in sources) and node.op not in ("Exit", "RefExit")):
+        if node.op in ENTERS or (any(name in inside for name in sources) and node.op not in EXITS):
             inside.add(node.name)
             continue
         yield node.name
@@ -238,9 +237,9 @@ def _constants_differ(name: str, a: Node, b: Node) -> FirstDifference | None:
     import numpy
 
     one, other = a.peek("value"), b.peek("value")
-    if one is None or other is None or one.kind != "tensor" or other.kind != "tensor":
+    mine, theirs = (None if found is None else found.tensor for found in (one, other))
+    if mine is None or theirs is None:
         return None
-    mine, theirs = one.value, other.value
     if mine.shape != theirs.shape or mine.dtype != theirs.dtype:
         reason = f"the constant is {mine.dtype} {mine.shape} in A and {theirs.dtype} {theirs.shape} in B"
         return FirstDifference(name, a.op, reason, None, 0)

@@ -77,8 +77,8 @@ class Handover:
         try:
             found = node.attrs.get(name)
             found = _default(body, node, name) if found is None else found
-            if found is not None and found.kind == "tensor":
-                return OVAny(self._tensor(found.value))
+            if found is not None and found.tensor is not None:
+                return OVAny(self._tensor(found.tensor))
             return OVAny(None if found is None else _plain(found.kind, found.value))
         except TfsmithError as error:
             self.error = self.error or error
@@ -128,7 +128,7 @@ def _arguments(function: Function) -> Iterator[Node]:
     shapes = function.part.value.arg_attrs
     for number, arg in enumerate(function.signature.inputs):
         told = shapes.get(number, {}).get("_output_shapes")
-        first = told.value[0] if told is not None and told.kind == "list(shape)" and told.value else UNKNOWN
+        first = told.shapes[0] if told is not None and told.shapes else UNKNOWN
         kind = DType(0, "dynamic", "DT_INVALID", 0) if arg.type is None else arg.type
         yield Node(arg.name, "Placeholder", (), {"dtype": kind, "shape": first})
 

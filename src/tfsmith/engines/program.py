@@ -17,7 +17,8 @@ from tfsmith.ir.metagraph import SERVING_DEFAULT, Collection, Signature, TensorI
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
-from tfsmith.passes.export import TABLE_FILLS, ExportOptions, add_main_op
+from tfsmith.ops.families import PLACEHOLDERS, TABLE_FILLS
+from tfsmith.passes.export import ExportOptions, add_main_op
 from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
@@ -31,8 +32,6 @@ from tfsmith.passes.interface import (
 )
 
 __all__ = ["ModelProgram", "make_program"]
-
-_INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
 
 
 def make_program(
@@ -138,7 +137,7 @@ def _inputs(
             ports[_key(tensor)] = Port(candidate.tensor, candidate.dtype, candidate.shape, required)
     named = {port.tensor for port in ports.values()}
     for node in graph:
-        if node.op in _INPUT_OPS and node.name in needed and f"{node.name}:0" not in named:
+        if node.op in PLACEHOLDERS and node.name in needed and f"{node.name}:0" not in named:
             tensor = Endpoint(node.name, 0)
             ports[_key(tensor)] = _port(graph, tensor, required=not _has_default(graph, node.name))
     named = {port.tensor for port in ports.values()}

@@ -12,6 +12,7 @@ from tfsmith.errors import EngineError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import free_name
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.records import field, record
@@ -264,7 +265,7 @@ def cut_graph(graph: Graph, fed: Mapping[str, Port], outputs: Mapping[str, str],
         inputs[key] = str(tensor)
         if node.op == "Placeholder":
             continue
-        name = _free(f"{tensor.node}_{tensor.output}_fed", graph, moved.values())
+        name = free_name(f"{tensor.node}_{tensor.output}_fed", graph, set(moved.values()))
         kind = dtype_named("float32") if port.dtype is None else port.dtype.base
         added.append(Node(name, "Placeholder", (), {"dtype": kind, "shape": port.shape}))
         moved[tensor] = name
@@ -294,11 +295,3 @@ def _rewired(node: Node, graph: Graph, moved: Mapping[Endpoint, str]) -> Node:
     return node.replace(
         inputs=tuple(text if source.output == CONTROL else moved.get(source, text) for text, source in pairs)
     )
-
-
-def _free(name: str, graph: Graph, taken: Iterable[str]) -> str:
-    used, number, free = set(taken), 0, name
-    while free in graph or free in used:
-        number += 1
-        free = f"{name}_{number}"
-    return free

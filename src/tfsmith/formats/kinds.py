@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
-from tfsmith.errors import OutputError
+from tfsmith.errors import OutputError, UsageError
 from tfsmith.ir.model import Kind
 from tfsmith.records import record, replace
 
@@ -200,6 +200,8 @@ def kind_of(
     Raises:
         OutputError: The ending is of no kind, or of one that cannot be written; the remedy lists those that can.
     """
+    if not os.fspath(path):
+        raise UsageError("the path is empty", remedy="pass the path of the output")
     if os.fspath(path) == "-":
         raise OutputError("a model is not written to stdout", path=path, remedy="pass the name of a file or folder")
     found = _by_ending(os.fspath(path)) if chosen is None else chosen

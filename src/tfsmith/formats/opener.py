@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
 from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError
+from tfsmith.formats.checkpoint.bundle import file_of
 from tfsmith.formats.checkpoint.find import index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
 from tfsmith.formats.graph.graphdef import read_graph
 from tfsmith.formats.kinds import MAIN_FILES, STATE_FILE, find_main_file
@@ -17,7 +19,7 @@ from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.records import replace
-from tfsmith.storage.span import Span, from_bytes, open_file
+from tfsmith.storage.span import Span, from_bytes, open_file, real_path
 
 __all__ = ["attach_checkpoint", "open_model", "open_bytes"]
 
@@ -97,11 +99,14 @@ def _open(path: Path, step: int | None) -> Model:
         return _open_folder(path, step)
     if step is not None:
         raise UsageError(_STEP_WHAT, path=path, remedy="pass the folder")
+    if path.name == ".index" and path.is_file():  # a checkpoint with an empty base name, whose prefix is its folder
+        return _open_prefix(path.parent)
     if not path.exists():
         return _open_missing(path)
-    if path.name in MAIN_FILES:
-        remedy = f"pass the folder {path.parent}"
-        raise WrongFileError("this is the main file of a SavedModel, which is a folder", path=path, remedy=remedy)
+    if path.name in MAIN_FILES and find_main_file(path.parent) == path:
+        from tfsmith.formats.savedmodel.folder import open_saved_model
+
+        return open_saved_model(path.parent, path)
     data = _DATA.fullmatch(path.name)
     if data:
         remedy = _set_remedy(path.with_name(data[1]))
@@ -159,7 +164,7 @@ def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
     if found.kind != "graphdef":
         remedy = "pass a GraphDef, a MetaGraphDef or a SavedModel"
         raise CorruptFileError("these bytes are no TensorFlow message that we know", path=path, remedy=remedy)
-    graph = Part(lambda: read_graph(span), None)
+    graph = Part(partial(read_graph, span), None)
     return Model("graphdef", (MetaGraph(graph),), path=path, raw=span)
 
 
@@ -174,7 +179,7 @@ def _with_checkpoint_beside(model: Model, path: Path) -> Model:
 
 def _open_prefix(prefix: Path) -> Model:
     """A checkpoint, with its graph if a `.meta` lies beside it."""
-    meta = prefix.with_name(prefix.name + ".meta")
+    meta = file_of(prefix, ".meta")
     if meta.is_file():
         span = open_file(meta)
         found = sniff(span)
@@ -202,6 +207,8 @@ def _set_remedy(prefix: Path) -> str:
 
 def _prefix(path: Path) -> Path:
     """A checkpoint given by its prefix, or by one of its files."""
+    if path.name == ".index":
+        return path.parent
     name = _DATA.sub(r"\1", path.name)
     for ending in (".index", ".meta"):
         name = name.removesuffix(ending)
@@ -248,6 +255,11 @@ def _open_missing(path: Path) -> Model:
         meta = path.with_name(path.name + ".meta")
         what = "this prefix has a .meta but no .index: the checkpoint itself is missing"
         raise UnreadableFileError(what, path=path, remedy=f"for the graph alone pass {meta}")
+    if path.is_symlink():
+        is_loop = real_path(path).is_symlink()  # which follows all links that lead on
+        gone = f"this is a link to {path.readlink()}, which is not there"
+        what = "this link leads back to itself" if is_loop else gone
+        raise UnreadableFileError(what, path=path, remedy="mend the link, or pass what it should lead to")
     if not path.parent.is_dir():
         raise UnreadableFileError("there is no such file or folder", path=path, remedy="check the path")
     near = nearest(path.name, [child.name for child in path.parent.iterdir()])

@@ -16,8 +16,7 @@ from tfsmith.formats.kinds import Destination, find_main_file
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
-from tfsmith.ir.tensor import SlicedTensor, Tensor
-from tfsmith.ir.tensor_views import PartTensor, verify_tensor
+from tfsmith.ir.tensor import Tensor
 from tfsmith.records import record, replace
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, from_bytes, open_file, real_path
@@ -157,7 +156,7 @@ def write_weights(
         write_npz(path, weights, metadata or {})
         return (path,)
     for tensor in weights.values():
-        verify_tensor(tensor)
+        tensor.verify()
     _write_checkpoint(Model("checkpoint", (), weights), path, 1, link=False)
     return tuple(_files_of(path))
 
@@ -172,19 +171,9 @@ def verify_new_values(model: Model) -> None:
         if meta.raw is not None or meta.graph_part.raw is not None or model.raw is not None:
             continue
         for node in meta.graph:
-            if node.op == "Const" and node.raw is None:
-                _verify(node.get("value"))
-
-
-def _verify(tensor: object) -> None:
-    verify = getattr(tensor, "verify", None)
-    if verify is not None:
-        verify()
-    elif isinstance(tensor, SlicedTensor):
-        for piece in tensor.pieces:
-            _verify(piece.tensor)
-    elif isinstance(tensor, PartTensor):
-        _verify(tensor.whole)
+            value: Tensor | None = node.get("value") if node.op == "Const" and node.raw is None else None
+            if value is not None:
+                value.verify()
 
 
 def _graph_plan(model: Model) -> Span | WritePlan:
@@ -248,12 +237,9 @@ def _write_checkpoint(model: Model, prefix: Path, shards: int, *, link: bool) ->
     if not model.variables:
         raise OutputError("the model has no variables to save", path=prefix, remedy="choose the format pb or meta")
     from tfsmith.formats.checkpoint.find import write_checkpoint_state
-    from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint
+    from tfsmith.formats.checkpoint.writer import write_variables
 
-    if model.checkpoint is not None and model.checkpoint.version == 2:
-        copy_checkpoint(model.checkpoint, prefix, link=link)
-    else:
-        write_checkpoint(prefix, model.variables, shards=shards, link=link)
+    write_variables(model, prefix, shards=shards, link=link)
     write_checkpoint_state(prefix.parent, prefix.name)
 
 

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from tfsmith.errors import UnsupportedError, UsageError
 from tfsmith.ir.dtype import DType, as_dtype
 from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import ArrayTensor, make_tensor
+from tfsmith.ir.tensor import ArrayTensor, Tensor, make_tensor
 from tfsmith.records import FrozenDict, Immutable, record
 
-__all__ = ["Attr", "Func", "attr", "float32"]
+__all__ = ["Attr", "AttrItem", "AttrKind", "AttrValue", "Func", "attr", "float32"]
+
+
+# fmt: off
+AttrKind: TypeAlias = Literal[
+    "string", "int", "float", "bool", "type", "shape", "tensor", "func", "placeholder", "none", "list", "list(string)",
+    "list(int)", "list(float)", "list(bool)", "list(type)", "list(shape)", "list(tensor)", "list(func)",
+    "list(placeholder)",
+]
+# fmt: on
+"""What an attribute can be, in the words of OpDef; "list" is an empty list, which carries no kind."""
+AttrItem: TypeAlias = "bytes | int | float | bool | DType | Shape | Tensor | Func | str"
+AttrValue: TypeAlias = "AttrItem | tuple[AttrItem, ...] | None"
 
 
 @record
@@ -37,8 +49,49 @@ class Attr(Immutable):
             them for a list, or None.
     """
 
-    kind: str
-    value: Any
+    kind: AttrKind
+    value: AttrValue
+
+    @staticmethod
+    def of_kind(kind: str, value: Any) -> Attr:
+        """An attribute of a kind that is only known when the program runs; who calls it knows that the value fits.
+
+        Raises:
+            UsageError: There is no such kind.
+        """
+        if kind not in _ALL_KINDS:
+            raise UsageError(f"there is no attribute of kind {kind!r}", remedy="use the kinds of OpDef")
+        return Attr(cast("AttrKind", kind), value)
+
+    @property
+    def tensor(self) -> Tensor | None:
+        """The value, if it is a tensor."""
+        return cast("Tensor", self.value) if self.kind == "tensor" else None
+
+    @property
+    def dtype(self) -> DType | None:
+        """The value, if it is a type."""
+        return self.value if isinstance(self.value, DType) else None
+
+    @property
+    def items(self) -> tuple[AttrItem, ...]:
+        """The items of a list; none of anything else."""
+        return self.value if isinstance(self.value, tuple) else ()
+
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """The types in a list; none of anything else."""
+        return tuple(item for item in self.items if isinstance(item, DType))
+
+    @property
+    def shapes(self) -> tuple[Shape, ...]:
+        """The shapes in a list; none of anything else."""
+        return tuple(item for item in self.items if isinstance(item, Shape))
+
+    @property
+    def funcs(self) -> tuple[Func, ...]:
+        """The function, or those of a list; none of anything else."""
+        return tuple(item for item in (self.value, *self.items) if isinstance(item, Func))
 
 
 def attr(value: Any, kind: str | None = None) -> Attr:
@@ -59,7 +112,7 @@ def attr(value: Any, kind: str | None = None) -> Attr:
     value = _unpacked(value)
     for found, python_type in _KINDS:
         if isinstance(value, python_type):
-            return Attr(found, value)
+            return Attr.of_kind(found, value)
     if isinstance(value, str):
         return Attr("string", value.encode())
     if _is_sequence(value):
@@ -67,7 +120,7 @@ def attr(value: Any, kind: str | None = None) -> Attr:
         kinds = {item.kind for item in items}
         if len(kinds) > 1:
             raise UsageError(f"a list attribute cannot mix {' and '.join(sorted(kinds))}", remedy="use one kind")
-        return Attr(f"list({kinds.pop()})" if kinds else "list", tuple(item.value for item in items))
+        return Attr.of_kind(f"list({kinds.pop()})" if kinds else "list", tuple(item.value for item in items))
     if _is_tensor(value):
         return Attr("tensor", value)
     if hasattr(value, "__array__"):
@@ -77,11 +130,11 @@ def attr(value: Any, kind: str | None = None) -> Attr:
 
 def _of_kind(value: Any, kind: str) -> Attr:
     if not kind.startswith("list("):
-        return Attr(kind, _coerced(value, kind))
+        return Attr.of_kind(kind, _coerced(value, kind))
     if not _is_sequence(value) and not hasattr(value, "tolist"):
         raise _misfit(value, kind)
     items = value.tolist() if hasattr(value, "tolist") else value
-    return Attr(kind if len(items) else "list", tuple(_coerced(item, kind[5:-1]) for item in items))
+    return Attr.of_kind(kind if len(items) else "list", tuple(_coerced(item, kind[5:-1]) for item in items))
 
 
 def _coerced(value: Any, kind: str) -> Any:
@@ -146,6 +199,7 @@ def float32(value: float) -> float:
         raise UsageError(f"{value} is too large for a float", remedy="pass a smaller number") from error
 
 
+_ALL_KINDS = frozenset(get_args(AttrKind))
 _KINDS: tuple[tuple[str, type], ...] = (
     ("bool", bool),  # before int: a bool is an int to Python
     ("int", int),

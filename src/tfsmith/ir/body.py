@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
@@ -28,24 +28,33 @@ class Part(Generic[T]):
             made or changed in memory, which is encoded afresh.
     """
 
-    __slots__ = ("_load", "_value", "raw")
-
     def __init__(self, load: Callable[[], T], raw: tuple[Span, ...] | None) -> None:
-        self._load: Callable[[], T] | None = load
-        self._value: T | None = None
+        self._load = load
         self.raw = raw
 
     @staticmethod
     def of(value: T) -> Part[T]:
         """A part made in memory."""
-        return Part(lambda: value, None)
+        return Part(partial(_itself, value), None)
 
     @property
     def value(self) -> T:
-        """The decoded value; decoding happens once."""
-        if self._load is not None:
-            self._value, self._load = self._load(), None
-        return self._value  # type: ignore[return-value]  # set by _load, and T may itself be None
+        """The decoded value. If two threads ask first, both decode, and both get what was ready first."""
+        if "_value" not in self.__dict__:
+            self.__dict__.setdefault("_value", self._load())
+        value: T = self.__dict__["_value"]
+        return value
+
+    def __repr__(self) -> str:
+        return f"<Part {self.__dict__.get('_value', 'not read yet')!r}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For `pickle`: how to decode it, not what was decoded."""
+        return Part, (self._load, self.raw)
+
+
+def _itself(value: T) -> T:
+    return value
 
 
 class Use(NamedTuple):

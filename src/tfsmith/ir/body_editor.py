@@ -8,7 +8,7 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UsageError
-from tfsmith.ir.attr import Attr, Func, attr
+from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.body import BACK_EDGES, Body
 from tfsmith.ir.check import attr_problem, find_cycle, input_problems, node_problems, tensor_type
 from tfsmith.ir.dtype import DType, as_dtype
@@ -281,9 +281,9 @@ class BodyEditor:
         self._check_open()
         found = self._node(self._named(node))
         values = {**(attrs or {}), **more}
-        kind = found.attrs.get("dtype") if found.op == "Const" else None
-        if kind is not None and isinstance(values.get("value"), (int, float, bool, str, bytes, list, tuple)):
-            values["value"] = make_tensor(values["value"], kind.value if kind.value.numpy().kind != "O" else None)
+        if found.op == "Const" and isinstance(values.get("value"), (int, float, bool, str, bytes, list, tuple)):
+            kind = found.dtype("dtype")
+            values["value"] = make_tensor(values["value"], kind if kind != "string" else None)
         dropped = {name: None for name, value in values.items() if value is None and not self._may_be_none(found, name)}
         given = {name: value for name, value in values.items() if name not in dropped}
         definition = self._body.op_def(found.op)
@@ -432,7 +432,7 @@ class BodyEditor:
         """The texts of the inputs; adds to `given` the attributes that they and the definition's defaults say."""
         groups = _grouped(definition, name, inputs, given)
         pairs = list(zip(definition.inputs, groups, strict=True))
-        types = {key: one.value for key, one in given.items() if one.kind == "type"}
+        types = {key: one.dtype for key, one in given.items() if one.dtype is not None}
         for arg, group in pairs:
             known = (
                 tensor_type(self._body, self._named_text(one))
@@ -447,7 +447,7 @@ class BodyEditor:
         for arg, group in pairs:
             wanted = arg.type or types.get(arg.type_attr)
             if wanted is None and arg.type_attr in defaults:
-                wanted = defaults[arg.type_attr].value
+                wanted = defaults[arg.type_attr].dtype
             labels = [arg.name if len(group) == 1 else f"{arg.name}_{number}" for number in range(len(group))]
             made = [self._input(one, name, label, wanted) for one, label in zip(group, labels, strict=True)]
             found_types = [tensor_type(self._body, text) for text in made]
@@ -569,8 +569,8 @@ class BodyEditor:
 
     def _check_functions(self, node: Node, key: str, value: Attr) -> None:
         library = self._library()
-        for func in value.value if value.kind == "list(func)" else (value.value,) if value.kind == "func" else ():
-            if isinstance(func, Func) and func.name and func.name not in library:
+        for func in value.funcs:
+            if func.name and func.name not in library:
                 near = nearest(func.name, library) or list(library)[:3]
                 remedy = f"the functions are: {', '.join(near)}" if near else "the graph has no functions"
                 raise self._refusal(f"attribute {key!r} calls function {func.name!r}, which is not there", node, remedy)

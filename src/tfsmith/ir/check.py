@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfsmith.errors import InvalidModelError
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.attr import Attr, AttrValue
 from tfsmith.ir.body import BACK_EDGES, Body
 from tfsmith.ir.dtype import DType, reference_to
 from tfsmith.ir.function import Function
@@ -77,11 +77,9 @@ def node_problems(body: Body, node: Node, *, complete: bool = False) -> Iterator
     if any(text.startswith("^") for text in node.inputs[: len(inputs)]):
         yield "a tensor stands behind a control input"
     yield from type_problems(definition, node.attrs, inputs, in_function=in_function)
-    value, kind = (node.attrs.get(name) if node.op == "Const" else None for name in ("value", "dtype"))
-    if value is None or kind is None or value.kind != "tensor" or kind.kind != "type":
-        return
-    if value.value.dtype != kind.value.base:
-        yield f"attribute 'value' is {value.value.dtype}, but 'dtype' is {kind.value}"
+    value, kind = node.constant, node.attrs.get("dtype")
+    if value is not None and kind is not None and kind.dtype is not None and value.dtype != kind.dtype.base:
+        yield f"attribute 'value' is {value.dtype}, but 'dtype' is {kind.dtype}"
 
 
 def attrs_problems(
@@ -117,13 +115,13 @@ def attr_problem(wanted: AttrDef | None, name: str, value: Attr, *, in_function:
     if value.kind != wanted.kind and not (value.kind == "list" and is_list):
         return f"attribute {name!r} is of kind {value.kind}, not {wanted.kind}"
     if wanted.minimum is not None:
-        if is_list and len(value.value) < wanted.minimum:
-            return f"attribute {name!r} has {len(value.value)} items, and the least is {wanted.minimum}"
-        if wanted.kind == "int" and value.value < wanted.minimum:
+        if is_list and len(value.items) < wanted.minimum:
+            return f"attribute {name!r} has {len(value.items)} items, and the least is {wanted.minimum}"
+        if isinstance(value.value, int) and value.value < wanted.minimum:
             return f"attribute {name!r} is {value.value}, and the least is {wanted.minimum}"
     if not wanted.allowed:
         return None
-    for item in value.value if is_list else (value.value,):
+    for item in value.items if is_list else (value.value,):
         if (item.base if isinstance(item, DType) else item) not in wanted.allowed:
             shown = [_text(one) for one in wanted.allowed]
             more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
@@ -181,8 +179,8 @@ def tensor_type(body: Body, text: str) -> DType | None:
     return reference_to(kind) if kind is not None and arg.is_ref and not kind.is_ref else kind
 
 
-def _text(value: DType | bytes) -> str:
-    return str(value) if isinstance(value, DType) else value.decode("utf-8", "replace")
+def _text(value: AttrValue) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def find_cycle(body: Body) -> list[str]:

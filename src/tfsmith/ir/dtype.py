@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,10 @@ _IN_ML_DTYPES = ("bfloat16", "float8", "float4", "int4", "uint4", "int2", "uint2
 
 @record
 class DType(Immutable):
-    """An element type. A type newer than this table is kept by its number, so that looking at it still works."""
+    """An element type. It equals its names ("float32") and numpy's type (`numpy.float32`).
+
+    A type newer than this table is kept by its number, so that looking at it still works.
+    """
 
     __remedy__ = "name another one"
 
@@ -69,6 +73,22 @@ class DType(Immutable):
     """As the proto enum calls it, such as "DT_FLOAT" or "DT_FLOAT_REF"."""
     itemsize: int
     """Bytes per element, in memory and in checkpoints; 0 for strings, resources and variants."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self.number == other.number
+        if not isinstance(other, str) and ("numpy" not in sys.modules or other is None):
+            return NotImplemented
+        try:
+            return self.number == as_dtype(other).number
+        except UnsupportedError:
+            return False if isinstance(other, str) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __repr__(self) -> str:
+        return f"DType({self.name!r})"
 
     def __str__(self) -> str:
         return self.name

@@ -7,7 +7,6 @@ from types import TracebackType
 from typing import Any
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Part
 from tfsmith.ir.body_editor import BodyEditor, Operand, renamed
 from tfsmith.ir.check import tensor_type
@@ -282,9 +281,7 @@ class Editor(BodyEditor):
         for node in self._nodes.values():
             definition = self._body.op_def(node.op)
             keys = () if definition is None else [one.name for one in definition.attrs if "func" in one.kind]
-            values = [value for key in keys if (value := node.get(key)) is not None]
-            funcs = [func for value in values for func in (value if isinstance(value, tuple) else (value,))]
-            if any(isinstance(func, Func) and func.name == function for func in funcs):
+            if any(func.name == function for key in keys if key in node.attrs for func in node.attrs[key].funcs):
                 found.add(node.name)
         return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tfsmith.errors import InvalidModelError
+from tfsmith.errors import InvalidModelError, TfsmithError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
 from tfsmith.ir.node import CONTROL, Endpoint, Node, is_index
@@ -61,7 +61,11 @@ class Function(Body):
         self.__dict__.update(name=name, part=part, base=base, op_def=ops)
 
     def __repr__(self) -> str:
-        return f"<Function {self.name!r}>"
+        try:
+            results = ", ".join(arg.name for arg in self.signature.outputs)
+            return f"<Function {self.name!r} ({', '.join(self.args)}) -> ({results}), {len(self)} nodes>"
+        except TfsmithError:  # it is damaged; who looks into it is told
+            return f"<Function {self.name!r}>"
 
     @property
     def title(self) -> str:
@@ -191,6 +195,9 @@ class Library(Immutable, Mapping[str, Function]):
             raw=raw,
             extras=extras,
         )
+
+    def __repr__(self) -> str:
+        return f"<Library {len(self)} functions>"
 
     def __getitem__(self, name: str) -> Function:
         return self._functions[name]

@@ -47,7 +47,7 @@ def attr_from_literal(value: Any, kind: str | None) -> Attr:
         return _list(value, kind)
     if kind is None:
         return _guessed(value)
-    return Attr(kind, _scalar(value, kind))
+    return Attr.of_kind(kind, _scalar(value, kind))
 
 
 def attr_from_text(text: str, kind: str | None) -> Attr:
@@ -92,7 +92,7 @@ def _guessed(value: Any) -> Attr:
         return Attr("bool", value)
     if isinstance(value, (int, float, str)):
         kind = "string" if isinstance(value, str) else "int" if isinstance(value, int) else "float"
-        return Attr(kind, _scalar(value, kind))
+        return Attr.of_kind(kind, _scalar(value, kind))
     raise UsageError(
         f"no attribute can hold {value!r}", remedy="write text, a number, true or false, a list or a table"
     )
@@ -142,16 +142,17 @@ def _dtype(name: str) -> DType:
 
 def _list(values: list[Any], kind: str | None) -> Attr:
     if kind == "shape":
-        return Attr(kind, _shape(values))
+        return Attr.of_kind(kind, _shape(values))
     if kind is not None and not kind.startswith("list("):
         raise UsageError(f"a list is no {kind}", remedy=f"write {_EXAMPLES.get(kind, 'another value')}")
     items = [attr_from_literal(value, None if kind is None else kind[5:-1]) for value in values]
     kinds = {item.kind for item in items}
     if kind is None and kinds == {"int", "float"}:
-        items, kinds = [Attr("float", float(item.value)) for item in items], {"float"}
+        numbers = [item.value for item in items if isinstance(item.value, (int, float))]
+        items, kinds = [Attr("float", float(number)) for number in numbers], {"float"}
     if len(kinds) > 1 or any(kind.startswith("list") or kind == "none" for kind in kinds):
         raise UsageError("a list attribute holds values of one kind, and no lists", remedy="write one kind of value")
-    return Attr(f"list({kinds.pop()})" if kinds else "list", tuple(item.value for item in items))
+    return Attr.of_kind(f"list({kinds.pop()})" if kinds else "list", tuple(item.value for item in items))
 
 
 def _shape(value: Any) -> Shape:
@@ -181,15 +182,15 @@ def _from_table(table: Mapping[str, Any]) -> Attr:
     if kind == "hex":
         return Attr("string", _hex(value))
     if kind == "shape":
-        return Attr(kind, _shape(value))
+        return Attr.of_kind(kind, _shape(value))
     if kind == "func":
         attrs = table.get("attrs", {})
         if not isinstance(value, str) or not isinstance(attrs, Mapping):
             raise UsageError("a function has a name, and attributes in a table", remedy=f"write {_EXAMPLES['func']}")
-        return Attr(kind, Func(value, {key: attr_from_literal(one, None) for key, one in attrs.items()}))
+        return Attr.of_kind(kind, Func(value, {key: attr_from_literal(one, None) for key, one in attrs.items()}))
     if kind == "tensor":
-        return Attr(kind, _tensor(value, table.get("type"), table.get("shape")))
-    return Attr(kind, _scalar(value, kind))
+        return Attr.of_kind(kind, _tensor(value, table.get("type"), table.get("shape")))
+    return Attr.of_kind(kind, _scalar(value, kind))
 
 
 def _hex(value: Any) -> bytes:
@@ -243,7 +244,7 @@ def literal_of(attr: Attr, kind: str | None) -> Any:
         return []
     if attr.kind.startswith("list("):
         wanted = inner if attr.kind == kind else None
-        return [literal_of(Attr(attr.kind[5:-1], item), wanted) for item in attr.value]
+        return [literal_of(Attr.of_kind(attr.kind[5:-1], item), wanted) for item in attr.items]
     plain = _plain(attr)
     is_clear = attr.kind == kind or (kind is None and attr.kind in ("string", "int", "float", "bool"))
     if not is_clear or isinstance(plain, Mapping) or (isinstance(plain, str) and plain.startswith("=")):
@@ -252,7 +253,7 @@ def literal_of(attr: Attr, kind: str | None) -> Any:
 
 
 def _plain(attr: Attr) -> Any:
-    value = attr.value
+    value: Any = attr.value
     if attr.kind == "string":
         try:
             return value.decode()

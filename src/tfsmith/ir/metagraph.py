@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from tfsmith.ir.body import Part
@@ -55,6 +56,9 @@ class TensorInfo(Immutable):
     def __post_init__(self) -> None:
         object.__setattr__(self, "components", FrozenDict(self.components))
 
+    def __repr__(self) -> str:
+        return f"<TensorInfo {self.name or self.encoding!r} {self.dtype} {self.shape}>"
+
 
 @record
 class Signature(Immutable):
@@ -68,6 +72,12 @@ class Signature(Immutable):
     def __post_init__(self) -> None:
         for name in ("inputs", "outputs", "defaults"):
             object.__setattr__(self, name, FrozenDict(getattr(self, name)))
+
+    def __repr__(self) -> str:
+        sides = (
+            [f"{key}: {one.dtype} {one.shape}" for key, one in infos.items()] for infos in (self.inputs, self.outputs)
+        )
+        return f"<Signature {' -> '.join(', '.join(side) or 'nothing' for side in sides)}>"
 
 
 @record
@@ -120,12 +130,16 @@ class Collection:
     def of_messages(messages: Sequence[Mapping[str, Any]]) -> Collection:
         """A collection of messages made in memory, as plain data; the collection's key says of which type they are."""
         found = tuple(messages)
-        return Collection("bytes", found, lambda: found)
+        return Collection("bytes", found, partial(_same, found))
 
     @property
     def messages(self) -> tuple[Mapping[str, Any], ...]:
         """The serialized messages as plain data (VariableDef, WhileContextDef, ...), where their type is known."""
         return () if self.decode is None else self.decode()
+
+
+def _same(messages: tuple[Mapping[str, Any], ...]) -> tuple[Mapping[str, Any], ...]:
+    return messages
 
 
 @record
@@ -191,6 +205,9 @@ class MetaGraph(Immutable):
     objects_part: Part[ObjectGraph | None] = field(default_factory=lambda: Part.of(None))
     raw: Span | None = None
     extras: tuple[Span, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"<MetaGraph {', '.join(self.tags) or 'without tags'}: {self.graph!r}>"
 
     @property
     def graph(self) -> Graph:

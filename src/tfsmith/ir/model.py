@@ -16,7 +16,7 @@ from tfsmith.storage.span import Span
 if TYPE_CHECKING:
     from tfsmith.ir.editor import Editor
 
-__all__ = ["Model", "Kind", "Checkpoint", "SideFile"]
+__all__ = ["Checkpoint", "Kind", "Model", "SideFile", "html_table"]
 
 Kind = Literal["graphdef", "metagraph", "saved_model", "checkpoint"]
 _NO_VARIABLES: FrozenDict[str, Tensor] = FrozenDict()
@@ -88,6 +88,16 @@ class Model(Immutable):
     def __repr__(self) -> str:
         place = "" if self.path is None else f" {str(self.path)!r}"
         return f"<Model {self.kind}{place}, {len(self.meta_graphs)} meta graphs, {len(self.variables)} variables>"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: what it is, how much there is of it, and what goes in and out."""
+        rows = [("kind", self.kind), ("variables", str(len(self.variables)))]
+        if self.has_graph:
+            rows += [("nodes", str(len(self.graph))), ("functions", str(len(self.graph.library)))]
+        for key, signature in self.signatures.items():
+            for word, infos in (("input", signature.inputs), ("output", signature.outputs)):
+                rows += [(f"{key}, {word} {name}", f"{info.dtype} {info.shape}") for name, info in infos.items()]
+        return html_table("Model" if self.path is None else str(self.path), rows)
 
     @property
     def has_graph(self) -> bool:
@@ -178,6 +188,14 @@ class Model(Immutable):
         metas = list(self.meta_graphs)
         metas[self.selected] = self.meta.replace_graph(graph)
         return replace(self, meta_graphs=tuple(metas), raw=None)
+
+
+def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
+    """A small table for notebooks, everything escaped."""
+    from html import escape
+
+    lines = (f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows)
+    return f"<table><caption>{escape(title)}</caption>{''.join(lines)}</table>"
 
 
 def format_tags(tags: Iterable[str]) -> str:

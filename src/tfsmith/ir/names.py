@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterable, Iterator
 
-__all__ = ["free_name", "nearest", "OBJECT_GRAPH_KEY", "is_optimizer_slot", "training_names"]
+__all__ = ["FreeNames", "free_name", "nearest", "OBJECT_GRAPH_KEY", "is_optimizer_slot", "training_names"]
 
 _MOST_WORK = 4_000_000
 """Comparing two names takes time by the product of their lengths; this much is about a second at worst."""
@@ -24,6 +24,30 @@ def free_name(wanted: str, taken: Container[str], *also: Container[str]) -> str:
         number += 1
         free = f"{wanted}_{number}"
     return free
+
+
+class FreeNames(set[str]):
+    """Names that are taken; `take` hands out another one each time.
+
+    Args:
+        taken: Names that something has already.
+        first: The number of the second that asks for a name: 1 for `add` and `add_1`.
+    """
+
+    def __init__(self, taken: Iterable[str] = (), first: int = 1) -> None:
+        super().__init__(taken)
+        self._before_first = first - 1
+        self._numbers: dict[str, int] = {}
+
+    def take(self, wanted: str) -> str:
+        """The name itself if it is free, else with the first number that makes it so; it is taken from then on."""
+        free, number = wanted, self._numbers.get(wanted, self._before_first)
+        while free in self:
+            number += 1
+            free = f"{wanted}_{number}"
+        self._numbers[wanted] = number
+        self.add(free)
+        return free
 
 
 def nearest(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:

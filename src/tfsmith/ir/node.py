@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, cast
 
-from tfsmith.errors import TfsmithError
-from tfsmith.ir.attr import Attr, attr
+from tfsmith.errors import InvalidModelError, TfsmithError
+from tfsmith.ir.attr import Attr, AttrKind, AttrValue, Func, attr
+from tfsmith.ir.dtype import DType
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import Tensor
 from tfsmith.records import FrozenDict, Immutable
 from tfsmith.storage.span import Span
 
@@ -71,7 +75,13 @@ class Node(_Slots, Immutable):
 
     @staticmethod
     def from_file(
-        name: str, op: str, inputs: tuple[str, ...], device: str, origin: NodeOrigin, start: int, stop: int
+        name: str,
+        op: str,
+        inputs: tuple[str, ...],
+        device: str,
+        origin: NodeOrigin,
+        start: builtins.int,
+        stop: builtins.int,
     ) -> Node:
         """A node as it stands in a file. Its attributes are decoded when they are asked for."""
         return _node(name, op, inputs, device, None, None, origin, start, stop)
@@ -115,6 +125,71 @@ class Node(_Slots, Immutable):
         """The plain value of an attribute, or `default`."""
         found = self.attrs.get(name)
         return default if found is None else found.value
+
+    @property
+    def constant(self) -> Tensor | None:
+        """The value of a Const; None of any other node, and where the attribute holds no tensor."""
+        found = self.attrs.get("value") if self.op == "Const" else None
+        return None if found is None else found.tensor
+
+    # Attributes of a known kind. Each raises InvalidModelError if the attribute is of another kind, or is not there and
+    # no default is given.
+
+    def string(self, name: str, default: bytes | None = None) -> bytes:
+        """The bytes of an attribute."""
+        return cast("bytes", self._typed(name, "string", default))
+
+    def int(self, name: str, default: builtins.int | None = None) -> builtins.int:
+        """The whole number in an attribute."""
+        return cast("builtins.int", self._typed(name, "int", default))
+
+    def float(self, name: str, default: builtins.float | None = None) -> builtins.float:
+        """The number in an attribute."""
+        return cast("builtins.float", self._typed(name, "float", default))
+
+    def bool(self, name: str, default: builtins.bool | None = None) -> builtins.bool:
+        """Whether an attribute is set."""
+        return cast("builtins.bool", self._typed(name, "bool", default))
+
+    def dtype(self, name: str, default: DType | None = None) -> DType:
+        """The type in an attribute."""
+        return cast("DType", self._typed(name, "type", default))
+
+    def shape(self, name: str, default: Shape | None = None) -> Shape:
+        """The shape in an attribute."""
+        return cast("Shape", self._typed(name, "shape", default))
+
+    def tensor(self, name: str, default: Tensor | None = None) -> Tensor:
+        """The tensor in an attribute; no I/O."""
+        return cast("Tensor", self._typed(name, "tensor", default))
+
+    def func(self, name: str, default: Func | None = None) -> Func:
+        """The function that an attribute names."""
+        return cast("Func", self._typed(name, "func", default))
+
+    def ints(self, name: str, default: tuple[builtins.int, ...] | None = None) -> tuple[builtins.int, ...]:
+        """The whole numbers in an attribute."""
+        return cast("tuple[builtins.int, ...]", self._typed(name, "list(int)", default))
+
+    def dtypes(self, name: str, default: tuple[DType, ...] | None = None) -> tuple[DType, ...]:
+        """The types in an attribute."""
+        return cast("tuple[DType, ...]", self._typed(name, "list(type)", default))
+
+    def shapes(self, name: str, default: tuple[Shape, ...] | None = None) -> tuple[Shape, ...]:
+        """The shapes in an attribute."""
+        return cast("tuple[Shape, ...]", self._typed(name, "list(shape)", default))
+
+    def _typed(self, name: str, kind: AttrKind, default: AttrValue) -> AttrValue:
+        found = self.attrs.get(name)
+        if found is None and default is not None:
+            return default
+        if found is None or (found.kind != kind and not (found.kind == "list" and kind.startswith("list("))):
+            what = "is missing" if found is None else f"is of kind {found.kind}, not {kind}"
+            remedy = "TensorFlow refuses this graph too; write it again from its source"
+            raise InvalidModelError(
+                f"attribute {name!r} {what}", where=f"node {self.name!r} ({self.op})", remedy=remedy
+            )
+        return found.value
 
     @property
     def raw(self) -> Span | None:

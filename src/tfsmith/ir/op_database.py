@@ -1,7 +1,8 @@
 """The op database: the definitions of TensorFlow's own ops, packaged, so that nobody needs TensorFlow for them.
 
 `ops.json.zlib` is made from an installed TensorFlow by `tools/make_op_database.py`: a header line, then a line per op.
-An op's line is decoded when somebody asks for that op.
+An op's line is decoded when somebody asks for that op. `op_summaries.zlib` says what each op does, in a line; it is
+read when somebody asks for that.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor
 
-__all__ = ["OpDatabase", "OpLookup", "builtin_op", "builtin_ops", "is_commutative"]
+__all__ = ["OpDatabase", "OpLookup", "builtin_op", "builtin_ops", "is_commutative", "op_summary"]
 
 OpLookup = Callable[[str], "OpDef | None"]
 """Finds the definition of an op by name, or None."""
@@ -59,6 +60,17 @@ def builtin_ops() -> OpDatabase:
     return OpDatabase(str(json.loads(header)["tensorflow"]), lines)
 
 
+@cache
+def _summaries() -> Mapping[str, str]:
+    text = zlib.decompress(Path(__file__).with_name("op_summaries.zlib").read_bytes()).decode()
+    return dict(row.split("\t", 1) for row in text.splitlines())
+
+
+def op_summary(name: str) -> str:
+    """What one of TensorFlow's own ops does, in a line; "" if nobody says it."""
+    return _summaries().get(name, "")
+
+
 def builtin_op(name: str) -> OpDef | None:
     """The definition of one of TensorFlow's own ops."""
     return builtin_ops().get(name)
@@ -93,24 +105,32 @@ def _arg(row: list[Any]) -> ArgDef:
 
 
 def _attr(row: list[Any]) -> AttrDef:
-    name, kind, *default = row
-    return AttrDef(name, kind, _default(kind, default[0]) if default else None)
+    """[name, kind], then [default] or nothing, then [allowed] and [minimum] where there are any."""
+    name, kind, *more = row
+    default, allowed, minimum = [*more, (), (), ()][:3]
+    return AttrDef(
+        name,
+        kind,
+        _default(kind, default[0]) if default else None,
+        minimum[0] if minimum else None,
+        tuple(dtype(one) if isinstance(one, int) else one.encode("latin-1") for one in allowed),
+    )
 
 
 def _default(kind: str, value: Any) -> Attr:
     if kind.startswith("list("):
         inner = kind[5:-1]
-        return Attr(kind if value else "list", tuple(_default(inner, item).value for item in value))
+        return Attr.of_kind(kind if value else "list", tuple(_default(inner, item).value for item in value))
     if kind == "type":
-        return Attr(kind, dtype(value))
+        return Attr.of_kind(kind, dtype(value))
     if kind == "shape":
-        return Attr(kind, Shape.of(value))
+        return Attr.of_kind(kind, Shape.of(value))
     if kind == "string":
-        return Attr(kind, value.encode("latin-1"))
+        return Attr.of_kind(kind, value.encode("latin-1"))
     if kind == "tensor":
         number, dims, values = value
-        return Attr(kind, FilledTensor(dtype(number), Shape.of(dims), values.encode("latin-1")))
-    return Attr(kind, value)
+        return Attr.of_kind(kind, FilledTensor(dtype(number), Shape.of(dims), values.encode("latin-1")))
+    return Attr.of_kind(kind, value)
 
 
 _OTHERS = frozenset({"Add", "Maximum", "Minimum"})
@@ -126,6 +146,6 @@ def is_commutative(op: str, kind: Attr | None = None, op_def: OpLookup = builtin
         op_def: Finds the definition of an op.
     """
     if op in _OTHERS:
-        return kind is None or kind.kind != "type" or kind.value.base.name != "string"
+        return kind is None or kind.dtype is None or kind.dtype.base.name != "string"
     found = op_def(op)
     return found is not None and found.is_commutative and len(found.inputs) > 0

@@ -39,10 +39,10 @@ class ArgDef:
         name = self.number_attr or self.type_list_attr
         found = attrs.get(name)
         count = None
-        if self.number_attr and found is not None and found.kind == "int":
-            count = int(found.value)
+        if self.number_attr and found is not None and isinstance(found.value, int) and found.kind == "int":
+            count = found.value
         if self.type_list_attr and found is not None and found.kind in ("list", "list(type)"):
-            count = len(found.value)
+            count = len(found.items)
         if count is None:
             what = f"attribute {name!r}, which says how many tensors {self.name!r} is, is missing or of another kind"
             raise InvalidModelError(what, remedy=_REMEDY)
@@ -55,7 +55,7 @@ class ArgDef:
         """The types of those tensors; None where the attributes do not say."""
         if self.type_list_attr:
             found = attrs.get(self.type_list_attr)
-            return tuple(found.value) if found is not None and found.kind == "list(type)" else ()
+            return () if found is None else found.dtypes
         single = self.type
         if single is None and self.type_attr in attrs:
             value = attrs[self.type_attr].value

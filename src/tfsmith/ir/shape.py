@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import prod
 from operator import index
+from typing import overload
 
+from tfsmith.errors import UsageError
 from tfsmith.limits import MAX_ELEMENTS, MAX_RANK
 from tfsmith.records import Immutable, record
 
@@ -17,7 +19,10 @@ _SHOWN = 32
 
 @record
 class Shape(Immutable):
-    """A shape. `dims` is None when even the rank is unknown; an unknown dimension is -1."""
+    """A shape, which compares, counts and iterates as a tuple of its sizes, where None is an unknown one.
+
+    `dims` has the same sizes with -1 for an unknown one; it is None when even their number is unknown.
+    """
 
     __remedy__ = "make another one"
 
@@ -43,6 +48,40 @@ class Shape(Immutable):
         """How many elements, if every dimension is known."""
         return prod(self.dims) if self.dims is not None and self.is_static else None
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Shape):
+            return self.dims == other.dims
+        if isinstance(other, (tuple, list)):
+            return self.dims is not None and self._sizes() == tuple(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(None if self.dims is None else self._sizes())
+
+    def __len__(self) -> int:
+        return len(self._sizes())
+
+    def __bool__(self) -> bool:
+        """False for a scalar, as the empty tuple."""
+        return self.dims != ()
+
+    def __iter__(self) -> Iterator[int | None]:
+        return iter(self._sizes())
+
+    @overload
+    def __getitem__(self, at: int) -> int | None: ...
+    @overload
+    def __getitem__(self, at: slice) -> Shape: ...
+    def __getitem__(self, at: int | slice) -> int | Shape | None:
+        """A size, None if it is unknown; of a slice, the shape of those sizes."""
+        found = self._sizes()[at]
+        return Shape.of(found) if isinstance(found, tuple) else found
+
+    def _sizes(self) -> tuple[int | None, ...]:
+        if self.dims is None:
+            raise UsageError("even the rank of this shape is unknown", remedy="look at shape.rank first")
+        return tuple(None if dim < 0 else dim for dim in self.dims)
+
     def flaw(self) -> str | None:
         """Why no tensor can have this shape, or None: the rules are TensorFlow's own."""
         dims = self.dims or ()
@@ -53,6 +92,9 @@ class Shape(Immutable):
         if abs(prod(dims)) > MAX_ELEMENTS:
             return "it has more elements than can be counted"
         return None
+
+    def __repr__(self) -> str:
+        return f"Shape.of({None if self.dims is None else list(self._sizes()[:_SHOWN])})"
 
     def __str__(self) -> str:
         if self.dims is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
@@ -12,7 +12,7 @@ from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
 from tfsmith.records import record
 from tfsmith.storage.checksums import mask, span_crc32c
 from tfsmith.storage.sink import Sink
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, from_bytes
 
 if TYPE_CHECKING:
     import numpy
@@ -23,6 +23,7 @@ __all__ = [
     "TensorBase",
     "SpanTensor",
     "ArrayTensor",
+    "integer_tensor",
     "FilledTensor",
     "StringTensor",
     "OpaqueTensor",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 20
+_Tensor = TypeVar("_Tensor")
 
 
 class Tensor(Protocol):
@@ -56,6 +58,21 @@ class Tensor(Protocol):
         """The values, read-only. Reads them; checks their checksum where there is one."""
         ...
 
+    def verify(self) -> bool:
+        """Reads the stored bytes, in pieces, and compares their checksum.
+
+        Returns:
+            Whether all of them have one; nothing is read where there is none.
+
+        Raises:
+            ChecksumError: They are not what was written.
+        """
+        ...
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The values, for `numpy.asarray`; a copy where another dtype or a copy is asked for."""
+        ...
+
     def parts(self) -> Iterator[bytes | Span]:
         """The raw little-endian bytes, in order, as spans where they lie in a file. Not for strings."""
         ...
@@ -73,10 +90,27 @@ class TensorBase:
     def __repr__(self: Tensor) -> str:
         return f"<{type(self).__name__} {self.dtype} {self.shape}>"
 
+    def __deepcopy__(self: _Tensor, memo: object) -> _Tensor:
+        return self
+
     @property
     def nbytes(self: Tensor) -> int:
         """The size of the values in bytes; no I/O."""
         return (self.shape.elements or 0) * self.dtype.itemsize
+
+    def verify(self: Tensor) -> bool:
+        """Has nothing to compare: there is no checksum."""
+        return False
+
+    def __array__(self: Tensor, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """The values, for `numpy.asarray`: read-only; a copy where another dtype or a copy is asked for."""
+        array = self.numpy()
+        wanted = None if dtype is None else dtype.numpy() if isinstance(dtype, DType) else dtype
+        if wanted is None or array.dtype == wanted:
+            return array.copy() if copy else array
+        if copy is False:
+            raise ValueError(f"values of {array.dtype} cannot become {wanted} without a copy")
+        return array.astype(wanted)
 
     def write_to(self: Tensor, sink: Sink) -> None:
         """Streams the raw little-endian bytes; memory does not grow with the tensor."""
@@ -109,19 +143,22 @@ class SpanTensor(TensorBase):
             remedy = "the file is damaged; fetch it again"
             raise InvalidModelError(what, path=self.span.name, offset=self.span.start, remedy=remedy)
 
-    def verify(self) -> None:
-        """Reads all bytes and compares their checksum, if there is one.
+    def verify(self) -> bool:
+        """Reads all bytes and compares their checksum; returns whether there is one.
 
         Raises:
             ChecksumError: They are not what was written.
         """
-        if self.masked_crc is not None and mask(span_crc32c(self.span)) != self.masked_crc:
+        if self.masked_crc is None:
+            return False
+        if mask(span_crc32c(self.span)) != self.masked_crc:
             raise ChecksumError(
                 f"the values of {self.label} do not fit their checksum",
                 path=self.span.name,
                 offset=self.span.start,
                 remedy="the file is damaged, or comes from another step than its index; fetch the set again",
             )
+        return True
 
     def numpy(self) -> NDArray[Any]:
         """The values: a read-only view of the mapped file where it is aligned, else a copy."""
@@ -138,6 +175,15 @@ class SpanTensor(TensorBase):
     def parts(self) -> Iterator[bytes | Span]:
         """The span itself; nothing is read."""
         yield self.span
+
+
+def integer_tensor(values: int | Sequence[int], dtype: DType) -> SpanTensor:
+    """A scalar or a vector of integers, made without numpy, which takes longer to load than most graphs to change."""
+    shape = Shape(()) if isinstance(values, int) else Shape((len(values),))
+    numbers = (values,) if isinstance(values, int) else values
+    return SpanTensor(
+        dtype, shape, from_bytes(b"".join(one.to_bytes(dtype.itemsize, "little", signed=True) for one in numbers))
+    )
 
 
 @record(eq=False, repr=False)
@@ -317,6 +363,10 @@ class SlicedTensor(TensorBase):
     dtype: DType
     shape: Shape
     pieces: tuple[Piece, ...]
+
+    def verify(self) -> bool:
+        """Compares the checksums of all pieces; returns whether each has one."""
+        return False not in {piece.tensor.verify() for piece in self.pieces}
 
     def numpy(self) -> NDArray[Any]:
         """The whole, assembled in memory."""

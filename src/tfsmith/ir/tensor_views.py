@@ -25,7 +25,6 @@ __all__ = [
     "ReshapedTensor",
     "resize_rows",
     "split_tensor",
-    "verify_tensor",
     "read_array",
     "read_pieces",
     "CastTensor",
@@ -45,6 +44,10 @@ class PartTensor(TensorBase):
     def dtype(self) -> DType:
         """The whole's dtype."""
         return self.whole.dtype
+
+    def verify(self) -> bool:
+        """Compares the whole's checksum; returns whether it has one."""
+        return self.whole.verify()
 
     def numpy(self) -> NDArray[Any]:
         """The block."""
@@ -117,9 +120,9 @@ class TransposedTensor(TensorBase):
         dims = self.source.shape.dims or ()
         return Shape(tuple(dims[axis] for axis in self.axes))
 
-    def verify(self) -> None:
-        """Checks the source's checksum, if it has one."""
-        verify_tensor(self.source)
+    def verify(self) -> bool:
+        """Compares the source's checksum; returns whether it has one."""
+        return self.source.verify()
 
     def numpy(self) -> NDArray[Any]:
         """The values; a view of the source's."""
@@ -150,10 +153,9 @@ class JoinedTensor(TensorBase):
         dims[self.axis] = sum((source.shape.dims or ())[self.axis] for source in self.sources)
         return Shape(tuple(dims))
 
-    def verify(self) -> None:
-        """Checks the checksums of all that have one."""
-        for source in self.sources:
-            verify_tensor(source)
+    def verify(self) -> bool:
+        """Compares the checksums of all sources; returns whether each has one."""
+        return False not in {source.verify() for source in self.sources}
 
     def numpy(self) -> NDArray[Any]:
         """The whole, in memory."""
@@ -192,9 +194,9 @@ class RowsTensor(TensorBase):
         """The source's sizes with fewer rows; no I/O."""
         return Shape((self.stop - self.start, *(self.source.shape.dims or ())[1:]))
 
-    def verify(self) -> None:
-        """Checks the source's checksum, if it has one; reads all of it."""
-        verify_tensor(self.source)
+    def verify(self) -> bool:
+        """Compares the source's checksum, all of it; returns whether it has one."""
+        return self.source.verify()
 
     def numpy(self) -> NDArray[Any]:
         """The rows; a view of the source's."""
@@ -225,9 +227,9 @@ class ReshapedTensor(TensorBase):
         """The source's dtype; no I/O."""
         return self.source.dtype
 
-    def verify(self) -> None:
-        """Checks the source's checksum, if it has one."""
-        verify_tensor(self.source)
+    def verify(self) -> bool:
+        """Compares the source's checksum; returns whether it has one."""
+        return self.source.verify()
 
     def numpy(self) -> NDArray[Any]:
         """The values; a view where that is possible."""
@@ -257,22 +259,6 @@ def split_tensor(tensor: Tensor, count: int, axis: int) -> tuple[Tensor, ...]:
     shape = Shape((*dims[:axis], size, *dims[axis + 1 :]))
     starts = [(0,) * axis + (number * size,) + (0,) * (len(dims) - axis - 1) for number in range(count)]
     return tuple(PartTensor(tensor, start, shape) for start in starts)
-
-
-def verify_tensor(tensor: Tensor) -> None:
-    """Checks the checksums of a tensor, or of what it is made of, if there are any. Reads them in pieces.
-
-    Raises:
-        ChecksumError: The bytes are not what was written.
-    """
-    verify = getattr(tensor, "verify", None)
-    if verify is not None:
-        verify()
-    elif isinstance(tensor, SlicedTensor):
-        for piece in tensor.pieces:
-            verify_tensor(piece.tensor)
-    elif isinstance(tensor, PartTensor):
-        verify_tensor(tensor.whole)
 
 
 def read_array(tensor: Tensor) -> NDArray[Any]:
@@ -340,11 +326,9 @@ class CastTensor(TensorBase):
         """The source's shape; no I/O."""
         return self.source.shape
 
-    def verify(self) -> None:
-        """Reads the source and compares its checksum, if there is one."""
-        check = getattr(self.source, "verify", None)
-        if check is not None:
-            check()
+    def verify(self) -> bool:
+        """Compares the source's checksum; returns whether it has one."""
+        return self.source.verify()
 
     def numpy(self) -> NDArray[Any]:
         """The values, in memory."""

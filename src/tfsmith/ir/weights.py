@@ -7,7 +7,6 @@ from pathlib import Path
 
 from tfsmith.errors import UnsupportedError
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_views import verify_tensor
 from tfsmith.records import field, record
 
 __all__ = ["Weights"]
@@ -22,7 +21,6 @@ class Weights(Mapping[str, Tensor]):
         metadata: What else the file says, as text by key.
         files: The files that hold them; none may be written to while the tensors are used.
         path: What the user called them.
-        has_checksums: Whether the file's format keeps checksums of the values.
         names: For tensors whose key is a path of Python attributes, the names of their variables, the best one first.
     """
 
@@ -30,8 +28,11 @@ class Weights(Mapping[str, Tensor]):
     metadata: Mapping[str, str] = field(default_factory=dict)
     files: tuple[Path, ...] = ()
     path: Path | None = None
-    has_checksums: bool = False
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" {str(self.path)!r}"
+        return f"<Weights{place}, {len(self)} tensors>"
 
     def __getitem__(self, name: str) -> Tensor:
         return self.tensors[name]
@@ -46,12 +47,9 @@ class Weights(Mapping[str, Tensor]):
         """Reads every tensor and checks its checksum, in constant memory.
 
         Raises:
-            UnsupportedError: The format keeps none.
+            UnsupportedError: None has a checksum.
             ChecksumError: The first tensor that does not fit.
         """
-        if not self.has_checksums:
-            raise UnsupportedError(
-                "this format keeps no checksums", path=self.path, remedy="leave {checksums=True} out"
-            )
-        for tensor in self.tensors.values():
-            verify_tensor(tensor)
+        if True not in {tensor.verify() for tensor in self.tensors.values()}:
+            remedy = "leave {checksums=True} out"
+            raise UnsupportedError("this format keeps no checksums", path=self.path, remedy=remedy)

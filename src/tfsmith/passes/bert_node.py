@@ -59,7 +59,7 @@ def mask_adder(model: Model, match: Match) -> float | None:
 
 def _number(value: Attr | None) -> float | None:
     """The value of a constant that is one finite float32; None of any other."""
-    tensor = None if value is None or value.kind != "tensor" else value.value
+    tensor = None if value is None else value.tensor
     if tensor is None or tensor.dtype != _FLOAT or tensor.nbytes != _FLOAT.itemsize:
         return None
     number = float(tensor.numpy().item())

@@ -14,10 +14,21 @@ from tfsmith.ir.body import Part, Use
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
+from tfsmith.ir.names import FreeNames, free_name
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor_views import cast_tensor
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS
-from tfsmith.passes.inline import CALLERS, rename_output, rename_outputs
+from tfsmith.ops.families import (
+    CALLS,
+    HANDLE_ENDS,
+    HANDLE_FACTS,
+    HANDLE_READS,
+    HANDLE_WRITES,
+    HANDS_ON,
+    REF_WRITES,
+    SWITCHES,
+)
+from tfsmith.passes.inline import rename_output, rename_outputs
 from tfsmith.records import replace
 
 __all__ = ["cast_constants", "cast_variables", "is_wide"]
@@ -25,12 +36,7 @@ __all__ = ["cast_constants", "cast_variables", "is_wide"]
 _DAMAGED = "the file is damaged; fetch it again"
 _RESOURCE = dtype_named("resource")
 _WIDE = frozenset({"float32", "float64"})
-_HANDS_ON = frozenset({"Identity", "Enter", "Exit", "NextIteration", "Switch", "Merge", "_SwitchN"})
-# Reads of a resource, with what functions call their result.
-_READS = frozenset({"ReadVariableOp", "ResourceGather", "ResourceGatherNd"})
-_WRITES = frozenset({"Assign", "AssignAdd", "AssignSub"})
-_RESOURCE_WRITES = frozenset({"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp"})
-_NO_VALUE = frozenset({"VariableShape", "VarIsInitializedOp", "DestroyResourceOp", "DisableCopyOnRead"})
+# What functions call the result of a read.
 _OUTPUT = MappingProxyType({"ReadVariableOp": "value", "Const": "output"})
 
 
@@ -105,7 +111,7 @@ class _Work:
         self._dtype = dtype
         self._library = library
         self._in_function = not isinstance(body, Graph)
-        self._names = set(body.by_name) | set(body.args)
+        self._names = FreeNames([*body.by_name, *body.args])
         self._casts: dict[tuple[str, int], str] = {}
         self._calls: dict[str, dict[int, DType]] = {}
         self.changes: dict[str, Node] = {}
@@ -145,20 +151,20 @@ class _Work:
     def _change_resource(self, use: Use, old: DType) -> tuple[int, ...]:
         """Changes one user of a resource; gives the outputs that hand the resource on."""
         node, op = use.node, use.node.op
-        if op in CALLERS and use.input >= CALLERS[op][0]:
-            index = use.input - CALLERS[op][0]
+        if op in CALLS and use.input >= CALLS[op].first:
+            index = use.input - CALLS[op].first
             self._calls.setdefault(node.name, {})[index] = old
             return (index,) if op.endswith("While") else ()
-        if op in _HANDS_ON and node.get("T") == _RESOURCE:
+        if HANDS_ON.get(op) == op and node.get("T") == _RESOURCE:
             used = {found.output for found in self._body.uses.get(node.name, ()) if found.output >= 0}
-            return tuple(used) if op in ("Switch", "_SwitchN") else (0,)
-        if op in _READS and use.input == 0:
+            return tuple(used) if op in SWITCHES else (0,)
+        if op in HANDLE_READS and use.input == 0:
             self._change_read(node, old)
             return ()
-        if op in _RESOURCE_WRITES and use.input == 0:
+        if op in HANDLE_WRITES and use.input == 0:
             self._change_write(node, old, "dtype")
             return ()
-        if op in _NO_VALUE:
+        if op in HANDLE_FACTS or op in HANDLE_ENDS:
             return ()
         raise self._refusal(node)
 
@@ -170,13 +176,13 @@ class _Work:
             self.changes[node.name] = node.replace(op="Cast", attrs=attrs)
             self.renamed[node.name] = "y"
             return ()
-        if op in _WRITES and use.input == 0:
+        if op in REF_WRITES and use.input == 0:
             self._change_write(use.node, old, "T")
             return (0,)
         if op == "IsVariableInitialized":
             self.changes[node.name] = node.replace(attrs={"dtype": self._dtype})
             return ()
-        if op.startswith("Ref") and op[3:] in (*_HANDS_ON, "Select"):
+        if op in HANDS_ON and op.startswith("Ref"):
             self.changes[node.name] = node.replace(attrs={"T": self._dtype})
             return (0, 1) if op == "RefSwitch" else (0,)
         if self._takes_reference(use):
@@ -188,7 +194,7 @@ class _Work:
         """The read moves behind its name, which the cast of it gets."""
         if node.name in self.changes:
             return
-        name = self._fresh(f"{node.name}/{self._dtype.name}")
+        name = self._names.take(f"{node.name}/{self._dtype.name}")
         output = _OUTPUT.get(node.op, "output")
         source = f"{name}:{output}:0" if self._in_function else name
         self.added.setdefault(f"<{node.name}", []).append(node.replace(name=name, attrs={"dtype": self._dtype}))
@@ -203,7 +209,7 @@ class _Work:
             return
         if len(node.data_inputs) < 2:
             raise self._refusal(node)
-        name = self._fresh(f"{node.name}/{self._dtype.name}")
+        name = self._names.take(f"{node.name}/{self._dtype.name}")
         attrs = {"SrcT": old, "DstT": self._dtype}
         self.added.setdefault(f"<{node.name}", []).append(Node(name, "Cast", (node.inputs[1],), attrs, node.device))
         value = f"{name}:y:0" if self._in_function else name
@@ -216,7 +222,7 @@ class _Work:
         source, output = self._body.resolve(text)
         name = self._casts.get((source, output))
         if name is None:
-            name = self._casts[source, output] = self._fresh(f"{source}/{old.name}")
+            name = self._casts[source, output] = self._names.take(f"{source}/{old.name}")
             attrs = {"SrcT": self._dtype, "DstT": old}
             device = self._body[source].device
             self.added.setdefault(source, []).append(Node(name, "Cast", (text,), attrs, device))
@@ -239,12 +245,6 @@ class _Work:
             position -= count
         return False
 
-    def _fresh(self, name: str) -> str:
-        while name in self._names:
-            name += "_1"
-        self._names.add(name)
-        return name
-
     def _refusal(self, node: Node) -> UnsupportedError:
         what = f"op {node.op} takes a variable in a way that a cast cannot serve"
         remedy = (
@@ -266,14 +266,12 @@ class _Library:
     def changed_call(self, node: Node, arguments: Mapping[int, DType], title: str) -> Node:
         """The call with copies of its functions."""
         where, changes = f"{title}, node {node.name!r}", dict[str, object]()
-        for key in CALLERS[node.op][2]:
+        for key in CALLS[node.op].functions:
             found = node.attrs.get(key)
-            if found is not None and found.kind == "func":
-                changes[key] = self._changed(found.value, arguments, where)
-            elif found is not None and found.kind == "list(func)":
-                changes[key] = tuple(self._changed(func, arguments, where) for func in found.value)
-            else:
+            if found is None or found.kind not in ("func", "list(func)"):
                 raise InvalidModelError(f"attribute {key!r} names no function", where=where, remedy=_DAMAGED)
+            changed = tuple(self._changed(func, arguments, where) for func in found.funcs)
+            changes[key] = changed[0] if found.kind == "func" else changed
         return node.replace(attrs=changes)
 
     def _changed(self, func: Func, arguments: Mapping[int, DType], where: str) -> Func:
@@ -286,20 +284,13 @@ class _Library:
             if self._depth >= MAX_DEPTH or len(self._known) > MAX_FROZEN_FUNCTIONS:
                 what = "functions hand a variable on to each other without end"
                 raise LimitError(what, where=where, remedy="do not trust the file")
-            name = self._fresh(f"{func.name}_{self._dtype.name}")
+            name = free_name(f"{func.name}_{self._dtype.name}", self.made, self._graph.library)
             self._known[key] = name
             self.made[name] = function  # takes the name, should the function call itself
             self._depth += 1
             self.made[name] = self._copy(function, name, arguments)
             self._depth -= 1
         return Func(self._known[key], func.attrs)
-
-    def _fresh(self, name: str) -> str:
-        base, number = name, 0
-        while name in self.made or name in self._graph.library:
-            number += 1
-            name = f"{base}_{number}"
-        return name
 
     def _copy(self, function: Function, name: str, arguments: Mapping[int, DType]) -> Function:
         parts: FunctionParts = function.part.value

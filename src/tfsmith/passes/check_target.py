@@ -16,6 +16,8 @@ from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ops.families import CONTROL_FLOW, PLACEHOLDERS, VARIABLES
+from tfsmith.ops.traits import is_random
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.passes.interface import choose_outputs, tensor_names
 from tfsmith.records import record, replace
@@ -181,10 +183,7 @@ def _read(name: str) -> tuple[dict[str, str], list[str]]:
     return dict(line.split(": ", 1) for line in head.splitlines()), [line for line in body.splitlines() if line]
 
 
-_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2"})
-_CONTROL_FLOW = frozenset({"Switch", "Merge", "Enter", "Exit", "NextIteration", "LoopCond"})
-_CONTROL_FLOW |= {f"Ref{op}" for op in _CONTROL_FLOW}
-_RANDOM = frozenset({"RandomUniform", "RandomStandardNormal", "StatelessRandomUniformV2", "TruncatedNormal"})
+_PLACEHOLDERS = PLACEHOLDERS - {"PlaceholderWithDefault"}
 
 
 @record
@@ -256,7 +255,7 @@ def check_target(
 
 
 def _has_variables(graph: Graph) -> bool:
-    return any(node.op in ("Variable", "VariableV2", "VarHandleOp") for node in graph)
+    return any(node.op in VARIABLES for node in graph)
 
 
 def _frozen(model: Model, outputs: Sequence[str], signature: str | None) -> Model | None:
@@ -473,9 +472,9 @@ def _op_remedy(op: str, graph: Graph, target: Target) -> str:
         if target.graph_version:
             return "it is no op of TensorFlow's own: load the library that has it (tf.load_op_library)"
         return "it is no op of TensorFlow's own: replace it by ops that are (`tfsmith replace`)"
-    if op in _CONTROL_FLOW:
+    if op in CONTROL_FLOW:
         return "control flow of TensorFlow 1: write the graph for inference only, without tf.cond and tf.while_loop"
-    if op in _RANDOM:
+    if is_random(op):
         return "random numbers are for training: write the graph for inference only"
     if target.graph_version:
         return "read it with a later TensorFlow"

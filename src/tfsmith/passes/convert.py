@@ -17,6 +17,7 @@ from tfsmith.ir.names import OBJECT_GRAPH_KEY, nearest, training_names
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.tensor_views import cast_tensor
+from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.cast_weights import cast_constants, cast_variables, is_wide
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
@@ -31,7 +32,7 @@ from tfsmith.passes.interface import (
 )
 from tfsmith.passes.prune import clean_colocation, prune_library
 from tfsmith.passes.saver import SavedVariable, has_saver, new_saver, remove_saver, rename_in_saver, saved_variables
-from tfsmith.passes.variables import EMA_SUFFIX, VARIABLE_OPS
+from tfsmith.passes.variables import EMA_SUFFIX
 from tfsmith.records import field, record, replace
 
 __all__ = [
@@ -478,7 +479,7 @@ class _Variables:
         """The graph with casts behind what is made small: variables, or in a frozen graph constants."""
         dtype = dtype_named(str(self._options.dtype))
         wide = {name for name, tensor in model.variables.items() if is_wide(tensor.dtype) and name not in self.dropped}
-        if not model.variables and any(node.op in VARIABLE_OPS for node in graph):
+        if not model.variables and any(node.op in VARIABLES for node in graph):
             raise self._nothing(model)
         constants = {} if wide and not self._options.only else _constants(graph)
         chosen = self._chosen(model, [*wide, *constants])
@@ -509,10 +510,9 @@ def _constants(graph: Graph) -> dict[str, int]:
     found: dict[str, int] = {}
     for prefix, nodes in bodies:
         for node in nodes:
-            found_attr = node.attrs.get("value") if node.op == "Const" else None
-            if found_attr is None or found_attr.kind != "tensor" or not is_wide(found_attr.value.dtype):
+            value = node.constant
+            if value is None or not is_wide(value.dtype):
                 continue
-            value = found_attr.value
             size = len(value.values) if isinstance(value, FilledTensor) else value.nbytes
             found[prefix + node.name] = size // value.dtype.itemsize
     return found

@@ -13,6 +13,7 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.families import MERGES, NEXT_ITERATIONS
 from tfsmith.records import field, record
 from tfsmith.storage.span import Span
 
@@ -144,7 +145,6 @@ class StructureDifference:
     renamed_nodes: Mapping[str, str] = field(default_factory=dict)
 
 
-_BACK_EDGES = frozenset({"NextIteration", "RefNextIteration"})
 _BACK = "~back edge"
 _NOTED = frozenset({"_output_shapes", "_class"})
 """What is noted down at a node but is not what it does: inferred shapes, and nodes to stay with, by their old names."""
@@ -238,7 +238,8 @@ class _Digests:
 
 def _kind(node: Node) -> tuple[Any, ...] | None:
     found = node.peek("value") if node.op == "Const" else None
-    return (found.value.dtype.name, found.value.shape.dims) if found is not None and found.kind == "tensor" else None
+    tensor = None if found is None else found.tensor
+    return None if tensor is None else (tensor.dtype.name, tensor.shape.dims)
 
 
 def _inputs_first(nodes: Mapping[str, Node]) -> list[Node]:
@@ -247,7 +248,7 @@ def _inputs_first(nodes: Mapping[str, Node]) -> list[Node]:
     users: dict[str, list[Node]] = {}
     for node in nodes.values():
         sources = {name for text in node.inputs if (name := canonical(text)[0].lstrip("^")) in nodes}
-        sources = {name for name in sources if nodes[name].op not in _BACK_EDGES}
+        sources = {name for name in sources if nodes[name].op not in NEXT_ITERATIONS}
         waiting[node.name] = len(sources)
         for name in sources:
             users.setdefault(name, []).append(node)
@@ -273,7 +274,7 @@ def _key(
         name, rest = canonical(text)
         mark = "^" if name.startswith("^") else ""
         plain = name[1:] if mark else name
-        is_back = plain in own and own[plain].op in _BACK_EDGES
+        is_back = plain in own and own[plain].op in NEXT_ITERATIONS
         inputs.append((mark, _BACK if is_back else rename(plain), rest))
     data = tuple(item for item in inputs if not item[0])
     control = tuple(sorted(item for item in inputs if item[0]))
@@ -300,8 +301,6 @@ def _value(value: Any, function: Callable[[str], str], digests: _Digests) -> Any
 
 
 _INFERRED = "_output_shapes"
-_LOOP_HEADS = frozenset({"Merge", "RefMerge"})
-"""They take the back edge of a loop, which is not known when renamed nodes are found."""
 
 
 def diff_bodies(
@@ -339,7 +338,7 @@ def diff_bodies(
             continue
         if node.name != other.name:
             renamed.append((node, other))
-            if node.op not in _LOOP_HEADS:
+            if node.op not in MERGES:  # the back edge of a loop is not known when renamed nodes are found
                 continue  # it was found by all that could differ
         change = _diff_nodes(node, other, renames, functions, (first.op_def, second.op_def), pairs)
         if change is not None and not inferred_shapes:
@@ -454,10 +453,9 @@ def diff_attrs(
     for key in sorted({*first, *second}):
         one, other = first.get(key), second.get(key)
         if _equal(one or defaults[0].get(key), other or defaults[1].get(key), functions):
-            both = one is not None and other is not None and one.kind == "tensor"
-            if both and pairs is not None and one.value is not other.value:  # type: ignore[union-attr]
-                label = name if key == "value" else f"{name} ({key})"
-                pairs.append(TensorPair(label, one.value, other.value))  # type: ignore[union-attr]
+            left, right = (None if found is None else found.tensor for found in (one, other))
+            if left is not None and right is not None and pairs is not None and left is not right:
+                pairs.append(TensorPair(name if key == "value" else f"{name} ({key})", left, right))
             continue
         yield AttrChange(key, one, other)
 

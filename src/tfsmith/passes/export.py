@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.body import Part
@@ -15,10 +14,12 @@ from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import StringTensor, Tensor
+from tfsmith.ops.families import FILES_OF_TABLES, TABLE_FILLS, VARIABLES
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     Interface,
     Note,
+    check_shapes,
     check_tensor,
     find_training,
     init_nodes,
@@ -30,11 +31,10 @@ from tfsmith.passes.interface import (
 )
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
 from tfsmith.passes.saver import SavedVariable, add_saver, free_scope
-from tfsmith.passes.variables import VARIABLE_OPS, Source, find_source, find_value, restore_sources
+from tfsmith.passes.variables import Source, find_source, find_value, restore_sources
 from tfsmith.records import field, record
 
 __all__ = [
-    "TABLE_FILLS",
     "AssetFile",
     "add_main_op",
     "find_assets",
@@ -44,12 +44,6 @@ __all__ = [
     "meta_info",
     "side_assets",
 ]
-
-TABLE_FILLS = frozenset(
-    {"InitializeTable", "InitializeTableV2", "InitializeTableFromTextFile", "InitializeTableFromTextFileV2"}
-    | {"LookupTableImport", "LookupTableImportV2"}
-)
-_FILE_INPUT = MappingProxyType({"InitializeTableFromTextFile": 1, "InitializeTableFromTextFileV2": 1})
 
 
 @record
@@ -87,7 +81,7 @@ def find_assets(meta: MetaGraph, graph: Graph) -> list[AssetFile]:
     named = meta.collections.get("asset_filepaths")
     tensors = [parse_input(name).node for name in (named.values if named is not None and named.kind == "node" else ())]
     for node in graph:
-        position = _FILE_INPUT.get(node.op)
+        position = FILES_OF_TABLES.get(node.op)
         if position is not None and position < len(node.inputs):
             tensors.append(graph.resolve(node.inputs[position]).node)
     found: dict[str, AssetFile] = {}
@@ -150,6 +144,7 @@ def export(model: Model, options: ExportOptions) -> ExportedGraph:
     kept = [*outputs, *([] if main_op is None else [main_op])]
     inputs = {check_tensor(model, name).node for found in signatures.values() for name in _inputs(found)}
     needed = prune(graph, [*kept, *inputs])
+    check_shapes(model.graph, needed if options.prune else graph, notes)
     check_graph(prune_library(needed))
     variables = _variables(model, graph if options.all_variables else needed, options)
     if options.prune:
@@ -205,7 +200,7 @@ def _variables(model: Model, graph: Graph, options: ExportOptions) -> list[Saved
     sources = restore_sources(model.meta)
     found: list[SavedVariable] = []
     for node in graph:
-        if node.op not in VARIABLE_OPS:
+        if node.op not in VARIABLES:
             continue
         source: Source = find_source(model, node, sources)
         if options.all_variables and source.key not in model.variables:

@@ -14,16 +14,14 @@ from collections.abc import Iterator
 from tfsmith.ir.body import Body, Use
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
+from tfsmith.ops.families import CALLS
 from tfsmith.passes.prune import called
 
 __all__ = ["Signs"]
 
 _READ = re.compile(r"(^|/)ReadVariableOp(_\d+)?$")
-_HANDS_ON = frozenset({"Enter", "Switch"})
 _MAYBE = frozenset({"GatherNd", "Shape"})
 """What ResourceGatherNd and VariableShape become; their names say nothing."""
-_CALLS = {"If": 1, "StatelessIf": 1, "Case": 1, "StatelessCase": 1}
-"""Ops that call functions: how many inputs come before those that the functions take, if not none."""
 
 
 class Signs:
@@ -73,10 +71,10 @@ class Signs:
     def _onward(self, body: Body, use: Use) -> Iterator[tuple[Body, str]]:
         """Where the tensor goes on behind an op that only hands it on; nothing if the op does more."""
         node = use.node
-        if node.op in _HANDS_ON and use.input == 0:
+        if node.op in ("Enter", "Switch") and use.input == 0:
             yield body, node.name
             return
-        index = use.input - _CALLS.get(node.op, 0)
+        index = use.input - (CALLS[node.op].first if node.op in CALLS else 0)
         for name in called(node, self._graph.library) if index >= 0 else ():
             function = self._graph.library.get(name)
             if function is not None and index < len(function.args):

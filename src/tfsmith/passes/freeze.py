@@ -16,15 +16,17 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Signature, TensorInfo
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import free_name, nearest
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.families import DIRECT_CALLS, TABLES, VARIABLES
 from tfsmith.passes.fold_shapes import fold_shapes
-from tfsmith.passes.inline import CALL_OPS, inline_calls
+from tfsmith.passes.inline import inline_calls
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     Note,
+    check_shapes,
     choose_outputs,
     choose_signature,
     find_training,
@@ -35,13 +37,12 @@ from tfsmith.passes.interface import (
     set_input_shapes,
 )
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
-from tfsmith.passes.variables import VARIABLE_OPS, find_value, initial_values, restore_sources
+from tfsmith.passes.variables import find_value, initial_values, restore_sources
 from tfsmith.passes.variables_to_constants import convert_variables, renamed_input
 from tfsmith.records import field, record, replace
 
 __all__ = ["FreezeOptions", "FrozenGraph", "freeze"]
 
-_TABLES = frozenset({"HashTable", "HashTableV2", "MutableHashTable", "MutableHashTableV2", "MutableDenseHashTableV2"})
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.\\/>-]")
 _KEPT_COLLECTIONS = (
     "saved_model_main_op",
@@ -137,7 +138,9 @@ def freeze(model: Model, options: FreezeOptions) -> FrozenGraph:
         known = {key: inputs.get(node, node) for key, node in input_keys(model, options.signature).items()}
         known |= {**inputs, **{f"{old}:0": new for old, new in inputs.items()}}
         shapes = input_shapes(graph, options.batch_size, options.input_shapes, known)
-        graph, baked = set_input_shapes(graph, shapes)
+        shaped, baked = set_input_shapes(graph, shapes)
+        check_shapes(graph, shaped, baked)
+        graph = shaped
         notes += baked
     if options.fold_shapes:
         folded = fold_shapes(graph)
@@ -146,7 +149,7 @@ def freeze(model: Model, options: FreezeOptions) -> FrozenGraph:
     if conversion.dropped:
         remedy = "the value in the checkpoint is used; if that is wrong, export the inference graph"
         notes.append(Note("assignments to variables were dropped", tuple(conversion.dropped), remedy))
-    if not keys and not any(node.op in VARIABLE_OPS for node in graph):
+    if not keys and not any(node.op in VARIABLES for node in graph):
         names = tuple(endpoint.node for endpoint in outputs.values())
         notes.append(
             Note("the outputs need no variables", names, "if the graph was frozen before, there is nothing to do")
@@ -160,12 +163,12 @@ def freeze(model: Model, options: FreezeOptions) -> FrozenGraph:
 
 def _values(model: Model, graph: Graph, options: FreezeOptions) -> tuple[dict[str, Tensor], dict[str, str]]:
     """The values of the variables that are to be frozen, by node, and their keys."""
-    variables = [node for node in graph if node.op in VARIABLE_OPS]
+    variables = [node for node in graph if node.op in VARIABLES]
     wanted = [node for node in variables if _is_wanted(node.name, options)]
     for glob in options.only:
         _require_match(model, glob, [node.name for node in variables], "no variable that the outputs need")
     for glob in options.excluded:
-        names = [node.name for node in model.graph if node.op in VARIABLE_OPS]
+        names = [node.name for node in model.graph if node.op in VARIABLES]
         _require_match(model, glob, names, "no variable")
     sources = restore_sources(model.meta)
     if options.keep_init and len(wanted) < len(variables):
@@ -220,7 +223,7 @@ def _rename_inputs(model: Model, graph: Graph, options: FreezeOptions) -> tuple[
     for key, info in found.inputs.items():
         node = parse_input(info.name).node if info.encoding == "dense" else ""
         if node == f"{signature}_{key}" and node in graph and graph[node].op == "Placeholder" and node not in names:
-            names[node] = _free(_node_name(key, "input"), taken)
+            names[node] = free_name(_node_name(key, "input"), taken)
             taken.add(names[node])
     if not names:
         return graph, {}
@@ -246,7 +249,7 @@ def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str])
     added: list[Node] = []
     found: dict[str, Endpoint] = {}
     for key, endpoint in outputs.items():
-        if graph[endpoint.node].op not in CALL_OPS and graph[endpoint.node].op not in graph.library:
+        if graph[endpoint.node].op not in DIRECT_CALLS and graph[endpoint.node].op not in graph.library:
             found[key] = endpoint
             continue
         tensor = moved.get(str(endpoint))
@@ -254,7 +257,7 @@ def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str])
             what = f"the function that it calls gives no output {endpoint.output}"
             remedy = "`tfsmith show --outputs` lists likely outputs"
             raise NotFoundInModelError(what, where=f"node {endpoint.node!r}", remedy=remedy)
-        name = _free(_node_name(key, "output"), names)
+        name = free_name(_node_name(key, "output"), names)
         names.add(name)
         source = parse_input(tensor)
         kind = output_type(flat, flat[source.node], source.output)
@@ -264,16 +267,8 @@ def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str])
     return prune(flat, [*(endpoint.node for endpoint in found.values()), *kept], keep_colocated=False), found
 
 
-def _free(name: str, taken: set[str]) -> str:
-    number, free = 0, name
-    while free in taken:
-        number += 1
-        free = f"{name}_{number}"
-    return free
-
-
 def _tables(graph: Graph, options: FreezeOptions) -> list[Note]:
-    tables = tuple(node.name for node in graph if node.op in _TABLES)
+    tables = tuple(node.name for node in graph if node.op in TABLES)
     if not tables or options.keep_init:
         return []
     remedy = "a plain graph cannot fill them; write a SavedModel instead ({as_='saved_model'})"
@@ -317,7 +312,7 @@ def _model(
         assets_part=Part.of(assets if options.keep_init else ()),
     )
     beside = tuple(side for side in model.side_files if side.name.startswith("assets"))
-    left = any(node.op in VARIABLE_OPS and not _is_wanted(node.name, options) for node in graph)
+    left = any(node.op in VARIABLES and not _is_wanted(node.name, options) for node in graph)
     if left:  # some stay variables, so their values, and what restores them, must stay too
         frozen = replace(frozen, saver_part=meta.saver_part)
     return Model(

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
+from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import CONTROL, Node, parse_input
 from tfsmith.limits import MAX_DEPTH, MAX_INLINED_CALLS, MAX_INLINED_SIZE
+from tfsmith.ops.families import DIRECT_CALLS, PLACEHOLDERS, VARIABLES
 
-__all__ = ["CALLERS", "rename_output", "rename_outputs", "inline_calls", "CALL_OPS"]
-
-CALLERS: Mapping[str, tuple[int, str, tuple[str, ...]]] = MappingProxyType(
-    {
-        "If": (1, "Tin", ("then_branch", "else_branch")),
-        "StatelessIf": (1, "Tin", ("then_branch", "else_branch")),
-        "Case": (1, "Tin", ("branches",)),
-        "StatelessCase": (1, "Tin", ("branches",)),
-        "While": (0, "T", ("body", "cond")),
-        "StatelessWhile": (0, "T", ("body", "cond")),
-        "PartitionedCall": (0, "Tin", ("f",)),
-        "StatefulPartitionedCall": (0, "Tin", ("f",)),
-    }
-)
-"""Ops that call functions: which input is the functions' first, the attribute with the types, those with functions."""
+__all__ = ["rename_output", "rename_outputs", "inline_calls"]
 
 
 def rename_outputs(nodes: Iterable[Node], outputs: Mapping[str, str]) -> tuple[Node, ...]:
@@ -48,10 +35,9 @@ def rename_output(text: str, outputs: Mapping[str, str]) -> str:
     return f"{name}:{outputs[name]}:{rest.rpartition(':')[2] if ':' in rest else '0'}"
 
 
-CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _NODE_SIZE = 500
 """About what a node takes in memory, besides its name."""
-_NEEDS_NO_ORDER = frozenset({"Const", "Placeholder", "VarHandleOp", "NoOp"})
+_NEEDS_NO_ORDER = VARIABLES | PLACEHOLDERS | {"Const", "NoOp"}
 
 
 def inline_calls(graph: Graph) -> tuple[Graph, Mapping[str, str]]:
@@ -78,7 +64,7 @@ class _Inliner:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._nodes: list[Node] = []
-        self._names = set(graph.by_name)
+        self._names = FreeNames(graph.by_name)
         self._aliases: dict[tuple[str, int], str] = {}
         self._controls: dict[str, tuple[str, ...]] = {}
         self._waited: dict[str, tuple[str, ...]] = {}
@@ -112,7 +98,7 @@ class _Inliner:
         library = self._graph.library
         if node.op in library:
             return library[node.op]
-        if node.op not in CALL_OPS:
+        if node.op not in DIRECT_CALLS:
             return None
         func = node.get("f")
         function = None if func is None else library.get(func.name)
@@ -128,7 +114,7 @@ class _Inliner:
             what = f"it gives {len(data)} arguments to {function.name!r}, which takes {len(flat_args)}"
             raise InvalidModelError(what, where=f"node {call.name!r}", remedy="the file is damaged")
         given = dict(zip(flat_args, data, strict=True))
-        names = {node.name: self._fresh(f"{call.name}/{node.name}") for node in function}
+        names = {node.name: self._names.take(f"{call.name}/{node.name}") for node in function}
         scope = _Scope(function, given, names)
         waits = tuple(f"^{name}" for name in call.control_inputs)
         for node in function:
@@ -155,12 +141,6 @@ class _Inliner:
     def _is_stateful(self, node: Node) -> bool:
         op = self._graph.op_def(node.op)
         return op is None or op.is_stateful
-
-    def _fresh(self, name: str) -> str:
-        while name in self._names:
-            name += "_1"
-        self._names.add(name)
-        return name
 
     def finish(self) -> tuple[Graph, Mapping[str, str]]:
         """The flat graph with every input settled."""
@@ -254,5 +234,5 @@ def _bound(node: Node, call: Node) -> dict[str, Attr]:
     return {
         key: values[attr.value]
         for key, attr in node.attrs.items()
-        if attr.kind == "placeholder" and attr.value in values
+        if attr.kind == "placeholder" and isinstance(attr.value, str) and attr.value in values
     }

@@ -7,16 +7,10 @@ from collections.abc import Iterable
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.families import ID_INPUTS, SOME_OF_INPUT
 
 __all__ = ["integer_limits"]
 
-_PASS_OPS = frozenset(
-    {"Identity", "IdentityN", "Reshape", "ExpandDims", "Squeeze", "Cast", "StridedSlice", "Slice", "Transpose", "Tile"}
-    | {"Pack", "ConcatV2", "Unpack", "Split", "GatherV2", "StopGradient", "CheckNumerics", "Snapshot"}
-)
-"""Ops whose outputs hold some of the values of their inputs."""
-_GATHERS = {"Gather": 1, "GatherV2": 1, "ResourceGather": 1, "GatherNd": 1}
-"""Ops that take ids, and which input that is."""
 _MOST_STEPS = 10_000
 
 
@@ -48,7 +42,7 @@ def _limit(graph: Graph, start: Endpoint) -> int | None:
             bound = _bound(graph, use.node, use.input)
             if bound is not None:
                 smallest = bound if smallest is None else min(smallest, bound)
-            elif use.node.op in _PASS_OPS and use.input == 0:
+            elif use.node.op in SOME_OF_INPUT and use.input == 0:
                 following = [Endpoint(use.node.name, output) for output in _outputs(graph, use.node)]
                 todo += [one for one in following if one not in seen]
                 seen.update(following)
@@ -64,7 +58,7 @@ def _bound(graph: Graph, node: Node, position: int) -> int | None:
     if node.op == "OneHot" and position == 0:
         depth = _constant(graph, node, 1)
         return None if depth is None or depth.shape.elements != 1 else max(1, int(depth.numpy().reshape(-1)[0]))
-    if _GATHERS.get(node.op) != position:
+    if ID_INPUTS.get(node.op) != position:
         return None
     table = _constant(graph, node, 0)
     dims = None if table is None else table.shape.dims
@@ -83,8 +77,7 @@ def _constant(graph: Graph, node: Node, position: int) -> Tensor | None:
             return None
         if source.op == "Const":
             value = source.peek("value")
-            found: Tensor | None = value.value if value is not None and value.kind == "tensor" else None
-            return found
+            return None if value is None else value.tensor
         if source.op != "Identity":
             return None
         node, position = source, 0

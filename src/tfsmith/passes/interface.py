@@ -15,6 +15,21 @@ from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_RANK
+from tfsmith.ops.families import (
+    BATCH_NORMS,
+    DIRECT_CALLS,
+    HANDLE_READS,
+    INPUTS,
+    LIKELY_OUTPUTS,
+    NEVER_OUTPUTS,
+    PIPELINES,
+    PLACEHOLDERS,
+    REDUCTIONS,
+    RESTORES,
+    SAVES,
+    SHAPE_INPUTS,
+    VARIABLES,
+)
 from tfsmith.records import record, replace
 
 __all__ = [
@@ -28,6 +43,7 @@ __all__ = [
     "output_type",
     "output_shape",
     "set_input_shapes",
+    "check_shapes",
     "input_shapes",
     "input_keys",
     "batch_shapes",
@@ -43,9 +59,6 @@ __all__ = [
     "make_signatures",
 ]
 
-_BATCH_NORM = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", "_FusedBatchNormEx"})
-_RANDOM = re.compile(r"(Stateless)?(Random|TruncatedNormal|Multinomial)")
-_QUEUES = frozenset({"QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "IteratorGetNext", "ReaderReadV2"})
 _DROPOUT = re.compile(r"dropout", re.IGNORECASE)
 
 
@@ -69,23 +82,25 @@ class Note:
 
 def find_training(graph: Graph) -> list[Note]:
     """What in a pruned graph only makes sense in training. Looks at every node once."""
+    from tfsmith.ops.traits import is_random  # `show` needs this module, and no traits
+
     found: list[Note] = []
     nodes = list(graph)
     for function in graph.library.values():
         nodes += function.nodes
-    training_norms = [node for node in nodes if node.op in _BATCH_NORM and node.get("is_training", True)]
+    training_norms = [node for node in nodes if node.op in BATCH_NORMS and node.get("is_training", True)]
     _add(
         found,
         training_norms,
         "batch norm uses the batch's own statistics (is_training=True)",
         "export the inference graph",
     )
-    randoms = [node for node in nodes if _RANDOM.match(node.op)]
+    randoms = [node for node in nodes if is_random(node.op)]
     drops = [node for node in randoms if _DROPOUT.search(node.name)]
     _add(found, drops, "dropout is live, so answers are random", "export the inference graph, with dropout off")
     others = [node for node in randoms if not _DROPOUT.search(node.name)]
     _add(found, others, "random numbers are drawn on every run", "if this is dropout, export the inference graph")
-    queues = [node for node in nodes if node.op in _QUEUES]
+    queues = [node for node in nodes if node.op in PIPELINES]
     _add(
         found,
         queues,
@@ -101,19 +116,9 @@ def _add(found: list[Note], nodes: Iterable[Node], what: str, remedy: str) -> No
         found.append(Note(what, names, remedy))
 
 
-_INPUT_OPS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "IteratorGetNext", "_Arg"})
-_QUEUE_OPS = frozenset({"QueueDequeueV2", "QueueDequeueManyV2", "QueueDequeueUpToV2", "ReaderReadV2"})
-_VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "ReadVariableOp", "VarIsInitializedOp"})
-# Ends of a graph that are nobody's answer.
-_NO_ANSWER = frozenset(
-    {"NoOp", "Const", "Assert", "Print", "Save", "SaveV2", "SaveSlices", "RestoreV2", "Restore", "MergeV2Checkpoints"}
-    | {"ControlTrigger", "Shape", "ShapeN", "Size", "Rank", "StridedSlice", "IsVariableInitialized", "ShardedFilename"}
-    | {"BroadcastGradientArgs", "StopGradient", "GuaranteeConst", "StringJoin", "Assign", "AssignAdd", "AssignSub"}
-)
 _NO_ANSWER_PREFIX = ("Apply", "ResourceApply", "SparseApply", "Scatter", "ResourceScatter", "Queue", "WriteS")
 _SUMMARY = re.compile(r"(Scalar|Histogram|Image|Tensor|Merge|Audio)Summary")
-_SAVER_OPS = frozenset({"Save", "SaveV2", "SaveSlices", "Restore", "RestoreV2", "RestoreSlice", "MergeV2Checkpoints"})
-_CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
+_SAVER_OPS = SAVES | RESTORES | {"MergeV2Checkpoints"}
 _GRADIENT_OP = re.compile(r"Grad(V\d)?$|BackpropFilter|^(Sparse|Resource)?(Sparse)?Apply")
 """Not `BackpropInput`, which is a transposed convolution in inference."""
 _TRAINING_SCOPE = re.compile(
@@ -126,7 +131,6 @@ _OUTPUT_NAME = re.compile(
     re.IGNORECASE,
 )
 _LOSS_NAME = re.compile(r"(^|/|_)(loss|cost)(_\d+)?$", re.IGNORECASE)
-_OUTPUT_OPS = frozenset({"Softmax", "Sigmoid", "ArgMax", "TopKV2", "LogSoftmax", "Identity", "IdentityN", "BiasAdd"})
 _NAME_END = 200
 """So much of a name's end is looked at: the patterns take quadratic time."""
 _LEAST = 3
@@ -159,7 +163,7 @@ def guess_inputs(graph: Graph) -> tuple[Candidate, ...]:
     return tuple(
         _candidate(graph, node, "it is fed from outside", 0)
         for node in graph
-        if node.op in _INPUT_OPS and not _TRAINING_SCOPE.search(node.name)
+        if node.op in INPUTS and not _TRAINING_SCOPE.search(node.name)
         if any(use.node.name not in savers for use in graph.consumers(node.name))
     )
 
@@ -192,7 +196,7 @@ def clear_outputs(graph: Graph) -> tuple[Candidate, ...]:
 
 def _frozen_ends(graph: Graph, fed: set[str], skipped: set[str]) -> tuple[Candidate, ...]:
     """The ends of a graph that has nothing but what they need, best first; empty for other graphs."""
-    if skipped or any(node.op in _VARIABLE_OPS for node in graph):
+    if skipped or any(node.op in VARIABLES | HANDLE_READS for node in graph):
         return ()
     ends = [node for node in graph if not graph.uses[node.name]]
     if any(_gives_nothing(graph, node) or (fed and node.name not in fed) for node in ends):
@@ -225,7 +229,7 @@ def _savers(graph: Graph) -> set[str]:
     todo = [
         node.name
         for node in graph
-        if node.op in _SAVER_OPS or (node.op in _CALL_OPS and getattr(node.get("f"), "name", "") in inside)
+        if node.op in _SAVER_OPS or (node.op in DIRECT_CALLS and getattr(node.get("f"), "name", "") in inside)
     ]
     found = set(todo)
     while todo:
@@ -251,7 +255,7 @@ def collected(model: Model, key: str) -> tuple[Candidate, ...]:
 
 def _fed(graph: Graph) -> set[str]:
     """The names of all nodes that an input reaches."""
-    todo = [node.name for node in graph if node.op in _INPUT_OPS or node.op in _QUEUE_OPS]
+    todo = [node.name for node in graph if node.op in INPUTS or node.op in PIPELINES]
     seen = set(todo)
     while todo:
         for use in graph.uses[todo.pop()]:
@@ -263,7 +267,7 @@ def _fed(graph: Graph) -> set[str]:
 
 def _judge(graph: Graph, node: Node, fed: set[str], skipped: set[str]) -> Candidate | None:
     op = node.op
-    if op in _NO_ANSWER or op in _VARIABLE_OPS or op in _INPUT_OPS or op.startswith(_NO_ANSWER_PREFIX):
+    if op in NEVER_OUTPUTS or op.startswith(_NO_ANSWER_PREFIX):
         return None
     if node.name in skipped or _gives_nothing(graph, node):
         return None
@@ -285,7 +289,7 @@ def _scored(graph: Graph, node: Node, fed: set[str]) -> Candidate:
         reasons.append("an input reaches it")
     elif fed:
         score -= 2
-    if node.op in _OUTPUT_OPS:
+    if node.op in LIKELY_OUTPUTS:
         score += 1
         reasons.append(f"{node.op} often ends a model")
     return _candidate(graph, node, ", ".join(reasons), score)
@@ -298,7 +302,7 @@ def _gives_nothing(graph: Graph, node: Node) -> bool:
 
 def _is_loss(node: Node) -> bool:
     """A reduction at the end of a training graph is what it minimises, not what it answers."""
-    return node.op in ("Mean", "Sum", "AddN") or _LOSS_NAME.search(node.name[-_NAME_END:]) is not None
+    return node.op in REDUCTIONS or _LOSS_NAME.search(node.name[-_NAME_END:]) is not None
 
 
 def _candidate(graph: Graph, node: Node, reason: str, score: int, output: int = 0) -> Candidate:
@@ -322,13 +326,9 @@ def output_shape(node: Node, index: int = 0) -> Shape:
     """The shape of an output, as far as the node's own attributes say it."""
     shapes = node.get("_output_shapes")
     found = shapes[index] if isinstance(shapes, tuple) and index < len(shapes) else None
-    if found is None and node.op in _INPUT_OPS:
+    if found is None and node.op in INPUTS:
         found = node.get("shape")
     return found if isinstance(found, Shape) else UNKNOWN
-
-
-_PLACEHOLDERS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault"})
-_SHAPE_INPUT = {"Reshape": 1, "Fill": 0, "BroadcastTo": 1, "Tile": 1, "RandomUniform": 0, "Slice": 2}
 
 
 def batch_shapes(graph: Graph, size: int) -> dict[str, Shape]:
@@ -341,7 +341,7 @@ def batch_shapes(graph: Graph, size: int) -> dict[str, Shape]:
         raise UsageError(f"a batch of {size} cannot be", remedy="pass a positive number")
     shapes: dict[str, Shape] = {}
     for node in graph:
-        old = node.get("shape", UNKNOWN) if node.op in _PLACEHOLDERS else None
+        old = node.get("shape", UNKNOWN) if node.op in PLACEHOLDERS else None
         if isinstance(old, Shape) and old.dims:
             shapes[node.name] = Shape((size, *old.dims[1:]))
     return shapes
@@ -384,6 +384,29 @@ def set_input_shapes(graph: Graph, shapes: Mapping[str, Shape]) -> tuple[Graph, 
     return changed, _baked_in(changed, baked)
 
 
+def check_shapes(before: Graph, after: Graph, notes: Sequence[Note]) -> None:
+    """Checks that ops can take the new shapes of the inputs; TensorFlow would not load a graph that cannot be.
+
+    Args:
+        before: The graph with its old shapes.
+        after: What will be written of it, with its new shapes.
+        notes: What `set_input_shapes` noted.
+
+    Raises:
+        UsageError: An op cannot.
+    """
+    from tfsmith.ops.inference import find_conflicts  # `show` needs this module, and no shape functions
+
+    found = () if before is after else find_conflicts(after)
+    old = {(one.where, one.node) for one in find_conflicts(before)} if found else set()
+    for conflict in found:
+        if (conflict.where, conflict.node) not in old:
+            where = f"{conflict.where}, node {conflict.node!r} ({conflict.op})"
+            what = f"the new shapes of the inputs do not fit: {conflict.what}"
+            remedies = [f"{note.what}; {note.remedy}" for note in notes]
+            raise UsageError(what, where=where, remedy=(*remedies, "pass shapes that the graph can take")[0])
+
+
 def input_shapes(
     graph: Graph, batch_size: int | None, shapes: Mapping[str, Shape], keys: Mapping[str, str]
 ) -> dict[str, Shape]:
@@ -418,7 +441,7 @@ def is_refined(before: Graph, after: Graph) -> bool:
     if before is after:
         return True
     for node in before:
-        if node.op not in _PLACEHOLDERS or node.name not in after:
+        if node.op not in PLACEHOLDERS or node.name not in after:
             continue
         old, new = node.get("shape", UNKNOWN), after[node.name].get("shape", UNKNOWN)
         if not isinstance(old, Shape) or not isinstance(new, Shape) or old.dims is None:
@@ -432,9 +455,9 @@ def _placeholder(graph: Graph, name: str, keys: Mapping[str, str]) -> Node:
     """The placeholder of this name, else the one that this key means."""
     for wanted in (parse_input(name).node, keys.get(name, "")):
         found = graph.by_name.get(wanted)
-        if found is not None and found.op in _PLACEHOLDERS:
+        if found is not None and found.op in PLACEHOLDERS:
             return found
-    there = [node.name for node in graph if node.op in _PLACEHOLDERS]
+    there = [node.name for node in graph if node.op in PLACEHOLDERS]
     near = nearest(name, [*there, *(key for key, node in keys.items() if node in graph)]) or there
     remedy = f"the placeholders are: {', '.join(near[:8])}" if near else "the graph has no placeholder"
     raise NotFoundInModelError(f"there is no placeholder {name!r}", remedy=remedy)
@@ -446,12 +469,11 @@ def _baked_in(graph: Graph, sizes: set[int]) -> list[Note]:
         return []
     names: list[str] = []
     for node in graph:
-        position = _SHAPE_INPUT.get(node.op)
+        position = SHAPE_INPUTS.get(node.op)
         const = None if position is None or position >= len(node.inputs) else graph.producer(node, position)
-        value = None if const is None or const.op != "Const" else const.attrs.get("value")
-        if const is None or value is None or value.kind != "tensor":
+        if const is None or const.constant is None:
             continue
-        if _first_size(value.value) in sizes:
+        if _first_size(const.constant) in sizes:
             names.append(const.name)
     if not names:
         return []
@@ -510,7 +532,7 @@ def choose_outputs(model: Model, outputs: Sequence[str] | None, signature: str |
         UsageError: Nothing says what the outputs are; the remedy names the likely ones.
     """
     if outputs:
-        return {name: check_tensor(model, name) for name in outputs}
+        return {name: check_tensor(model, name) for name in ([outputs] if isinstance(outputs, str) else outputs)}
     chosen = choose_signature(model, signature)
     if chosen is not None:
         found: dict[str, Endpoint] = {}

@@ -6,10 +6,10 @@ from tfsmith.errors import UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.metagraph import Collection, MetaGraph
 from tfsmith.ir.model import Kind, Model, format_tags
+from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.export import AssetFile, add_main_op, find_assets
 from tfsmith.passes.interface import INIT_COLLECTIONS, INIT_SIGNATURE, Note
 from tfsmith.passes.saver import has_saver, new_saver, remove_saver, saved_variables
-from tfsmith.passes.variables import VARIABLE_OPS
 from tfsmith.records import record, replace
 
 __all__ = ["Repacked", "repack"]
@@ -72,7 +72,7 @@ def _graph_alone(model: Model) -> Repacked:
         notes.append(Note("a graph alone has no signatures", signatures, "a SavedModel or a .meta keeps them"))
     if model.kind == "graphdef":
         return Repacked(model, notes=tuple(notes))
-    variables = tuple(node.name for node in model.graph if node.op in VARIABLE_OPS)
+    variables = tuple(node.name for node in model.graph if node.op in VARIABLES)
     if variables:
         what = "the graph alone is written, without the values of its variables"
         remedy = "`tfsmith freeze` makes constants of them; a .meta or a SavedModel keeps them in a checkpoint"
@@ -101,7 +101,8 @@ def _saved_model(model: Model, meta: MetaGraph) -> Repacked:
     is_mute = not any(key != INIT_SIGNATURE for key in meta.signatures)
     remedy = "add one: {add_signatures}"
     notes = (Note("the SavedModel has no signature", (), remedy),) if is_mute else ()
-    return Repacked(_wrapped(model, "saved_model", meta), tuple(assets), notes)
+    wrapped = replace(_wrapped(model, "saved_model", meta), side_files=model.side_files)  # such as a frozen one has
+    return Repacked(wrapped, tuple(assets), notes)
 
 
 def _is_named(meta: MetaGraph, main_op: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function, Library
 from tfsmith.ir.graph import Graph
@@ -102,11 +101,4 @@ def called(node: Node, library: Library) -> Iterator[str]:
     if not library:
         return
     for attr in node.attrs.values():
-        yield from (func.name for func in _functions(attr))
-
-
-def _functions(attr: Attr) -> Iterator[Func]:
-    if attr.kind == "func":
-        yield attr.value
-    elif attr.kind == "list(func)":
-        yield from attr.value
+        yield from (func.name for func in attr.funcs)

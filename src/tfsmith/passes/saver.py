@@ -14,11 +14,12 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection as GraphCollection
 from tfsmith.ir.metagraph import MetaGraph, Saver
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import OBJECT_GRAPH_KEY
+from tfsmith.ir.names import OBJECT_GRAPH_KEY, FreeNames, free_name
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR, Shape
-from tfsmith.ir.tensor import ArrayTensor, StringTensor
-from tfsmith.passes.variables import VARIABLE_OPS, find_source, find_value, restore_sources
+from tfsmith.ir.tensor import StringTensor, integer_tensor
+from tfsmith.ops.families import DIRECT_CALLS, RESTORES, SAVER_OPS, SAVES, VARIABLES
+from tfsmith.passes.variables import find_source, find_value, restore_sources
 from tfsmith.records import record, replace
 
 __all__ = [
@@ -51,18 +52,12 @@ class SavedVariable:
     @property
     def dtype(self) -> DType:
         """The type of its value."""
-        kind: DType = self.node.get("dtype")
-        return kind
+        return self.node.dtype("dtype")
 
 
 def free_scope(graph: Graph, name: str) -> str:
     """A name scope that no node is in: `save`, then `save_1`, ..."""
-    taken = {node.name.partition("/")[0] for node in graph}
-    number, scope = 0, name
-    while scope in taken:
-        number += 1
-        scope = f"{name}_{number}"
-    return scope
+    return free_name(name, {node.name.partition("/")[0] for node in graph})
 
 
 def add_saver(graph: Graph, variables: Sequence[SavedVariable], *, sharded: bool = True) -> tuple[Graph, Saver]:
@@ -87,7 +82,7 @@ class _Saver:
     def __init__(self, graph: Graph, scope: str) -> None:
         self._graph = graph
         self._scope = scope
-        self._taken: set[str] = set(graph.by_name)
+        self._taken = FreeNames(graph.by_name)
         self.nodes: list[Node] = []
 
     def build(self, variables: Sequence[SavedVariable], sharded: bool) -> Saver:
@@ -100,12 +95,7 @@ class _Saver:
         return Saver(f"{filename}:0", f"{saved}:0", restored, 5, sharded, 10000.0, 2)
 
     def _add(self, name: str, op: str, inputs: Sequence[str], attrs: Mapping[str, object] | None = None) -> str:
-        base = full = f"{self._scope}/{name}"
-        number = 0
-        while full in self._taken:
-            number += 1
-            full = f"{base}_{number}"
-        self._taken.add(full)
+        full = self._taken.take(f"{self._scope}/{name}")
         self.nodes.append(Node(full, op, tuple(inputs), attrs or {}))
         return full
 
@@ -114,7 +104,7 @@ class _Saver:
         return self._add(name, "Const", (), {"dtype": _STRING, "value": tensor})
 
     def _number(self, name: str, value: int) -> str:
-        return self._add(name, "Const", (), {"dtype": _INT32, "value": ArrayTensor.of(value, _INT32)})
+        return self._add(name, "Const", (), {"dtype": _INT32, "value": integer_tensor(value, _INT32)})
 
     def _save(self, filename: str, variables: Sequence[SavedVariable]) -> str:
         names = self._strings("SaveV2/tensor_names", [variable.key for variable in variables])
@@ -170,11 +160,8 @@ class _Saver:
         return self._add("Assign", "Assign", (variable.node.name, value), attrs)
 
 
-_CALLS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 # Ops that name tensors of a checkpoint; the names are always their second input.
-_NAMING = frozenset({"SaveV2", "RestoreV2", "Save", "SaveSlices", "Restore", "RestoreSlice"})
-_OF_SAVERS = _NAMING | _CALLS | {"NoOp", "Identity", "Const", "Assign", "AssignVariableOp", "Placeholder", "Pack"}
-_OF_SAVERS |= {"PlaceholderWithDefault", "MergeV2Checkpoints", "ShardedFilename", "StringJoin", "Reshape"}
+_NAMING = SAVES | RESTORES
 
 
 def has_saver(meta: MetaGraph) -> bool:
@@ -191,7 +178,7 @@ def saved_variables(model: Model) -> list[SavedVariable]:
         NotFoundInModelError: The graph has variables, the checkpoint has tensors, and none of them fit.
     """
     sources = restore_sources(model.meta)
-    nodes = [node for node in model.graph if node.op in VARIABLE_OPS]
+    nodes = [node for node in model.graph if node.op in VARIABLES]
     found: list[SavedVariable] = []
     for node in nodes:
         source = find_source(model, node, sources)
@@ -216,7 +203,7 @@ def rename_in_saver(meta: MetaGraph, names: Mapping[str, str]) -> MetaGraph:
         const, old = _names_of(body, node)
         new = [names.get(name, name) for name in old]
         if new != old:
-            tensor = StringTensor(const.get("value").shape, [name.encode() for name in new])
+            tensor = StringTensor(const.tensor("value").shape, [name.encode() for name in new])
             scope = body.name if isinstance(body, Function) else ""
             changes.setdefault(scope, {})[const.name] = const.replace(attrs={"value": tensor})
     if not changes:
@@ -247,7 +234,7 @@ def _naming_nodes(meta: MetaGraph) -> Iterator[tuple[Body, Node]]:
     while todo:
         body, names = todo.pop()
         for node in (body[name] for name in names):
-            func = node.get("f") if node.op in _CALLS else None
+            func = node.get("f") if node.op in DIRECT_CALLS else None
             if node.op in _NAMING:
                 yield body, node
             elif isinstance(func, Func) and func.name in graph.library and func.name not in seen:
@@ -318,7 +305,7 @@ def remove_saver(graph: Graph, saver: Saver | None) -> Graph:
     own = {
         name
         for name in graph.ancestors(roots)
-        if (name.startswith(f"{scope}/") if scope else graph[name].op in _OF_SAVERS) or name in roots
+        if (name.startswith(f"{scope}/") if scope else graph[name].op in SAVER_OPS) or name in roots
     }
     kept = graph.ancestors(node.name for node in graph if node.name not in own)
     return graph.replace(nodes=tuple(node for node in graph if node.name in kept or node.name not in own))

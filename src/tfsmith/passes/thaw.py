@@ -14,10 +14,11 @@ from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import PREDICT, Collection, MetaGraph, Signature
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import SCALAR, Shape
-from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
+from tfsmith.ir.tensor import FilledTensor, StringTensor, Tensor, integer_tensor
+from tfsmith.ops.families import BATCH_NORMS, VARIABLES
 from tfsmith.passes.export import AssetFile, add_main_op, find_assets, meta_info, side_assets
 from tfsmith.passes.former_variables import Signs
 from tfsmith.passes.interface import (
@@ -30,7 +31,7 @@ from tfsmith.passes.interface import (
     tensor_names,
 )
 from tfsmith.passes.saver import SavedVariable, add_saver, free_scope
-from tfsmith.passes.variables import VARIABLE_OPS, Place, Stored, store
+from tfsmith.passes.variables import Place, Stored, store
 from tfsmith.passes.variables_to_constants import added_read, const_to_handle, identity_to_read, renamed_input
 from tfsmith.records import field, record
 
@@ -147,10 +148,9 @@ def _nothing(model: Model, wanted: Wanted, constants: Sequence[Node], stuck: Seq
 
 def _value(node: Node) -> Tensor | None:
     """The value of a constant, if it is one that a variable can hold."""
-    found = node.attrs.get("value") if node.op == "Const" else None
-    if found is None or found.kind != "tensor":
+    tensor = node.constant
+    if tensor is None:
         return None
-    tensor: Tensor = found.value
     can_hold = tensor.dtype.itemsize or tensor.dtype.name == "string"
     return tensor if can_hold and node.get("dtype") == tensor.dtype else None
 
@@ -176,7 +176,6 @@ def _notes(bare: Sequence[str], stuck: Sequence[str]) -> list[Note]:
 
 
 _INT32, _INT64 = dtype_named("int32"), dtype_named("int64")
-_BATCH_NORM = frozenset({"FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"})
 _STATISTICS = re.compile(r"(^|/)(moving_(mean|variance|average)|ExponentialMovingAverage|global_step)(_\d+)?(/|$)")
 
 
@@ -261,7 +260,7 @@ def thaw(model: Model, options: ThawOptions) -> ThawedGraph:
 def _require_frozen(model: Model) -> None:
     if not model.has_graph:
         raise model.no_graph()
-    there = [node.name for node in model.graph if node.op in VARIABLE_OPS]
+    there = [node.name for node in model.graph if node.op in VARIABLES]
     if not there:
         return
     what = f"the graph has {len(there)} variables already, such as {there[0]!r}"
@@ -296,7 +295,7 @@ def _is_trainable(graph: Graph, name: str, value: Tensor) -> bool:
             elif use.node.name not in seen:
                 seen.add(use.node.name)
                 takers.append(use.node.name)
-    return not uses or not all(use.node.op in _BATCH_NORM and use.input in (3, 4) for use in uses)
+    return not uses or not all(use.node.op in BATCH_NORMS and use.input in (3, 4) for use in uses)
 
 
 def _thaw_graph(
@@ -316,7 +315,7 @@ class _Work:
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._taken = set(graph.by_name)
+        self._taken = FreeNames(graph.by_name)
         self.changes: dict[str, Node] = {}
         self.added: list[Node] = []
         self.definitions: list[dict[str, Any]] = []
@@ -326,10 +325,10 @@ class _Work:
         name = const.name
         handle = self.changes[name] = const_to_handle(const, tensor)
         initial = self._zeros(f"{name}/Initializer/zeros", tensor.dtype, tensor.shape)
-        self._add(Node(self._free(f"{name}/IsInitialized/VarIsInitializedOp"), "VarIsInitializedOp", (name,)))
+        self._add(Node(self._taken.take(f"{name}/IsInitialized/VarIsInitializedOp"), "VarIsInitializedOp", (name,)))
         kind = {"dtype": tensor.dtype}
-        assign = self._add(Node(self._free(f"{name}/Assign"), "AssignVariableOp", (name, initial), kind))
-        read = self._add(added_read(self._free(f"{name}/Read/ReadVariableOp"), handle))
+        assign = self._add(Node(self._taken.take(f"{name}/Assign"), "AssignVariableOp", (name, initial), kind))
+        read = self._add(added_read(self._taken.take(f"{name}/Read/ReadVariableOp"), handle))
         self._rewire(name, read, tensor.dtype)
         definition: dict[str, Any] = {
             "variable_name": f"{name}:0",
@@ -358,19 +357,12 @@ class _Work:
     def _zeros(self, name: str, kind: DType, shape: Shape) -> str:
         """What a variable holds before it is restored."""
         index = _INT32 if all(dim < 2**31 for dim in shape.dims or ()) else _INT64
-        dims = ArrayTensor.of(shape.dims or (), index)
+        dims = integer_tensor(shape.dims or (), index)
         zero = FilledTensor(kind, SCALAR, b"") if kind.itemsize else StringTensor(SCALAR, (b"",))
-        size = self._add(Node(self._free(f"{name}/shape_as_tensor"), "Const", (), {"dtype": index, "value": dims}))
-        value = self._add(Node(self._free(f"{name}/Const"), "Const", (), {"dtype": kind, "value": zero}))
-        return self._add(Node(self._free(name), "Fill", (size, value), {"T": kind, "index_type": index}))
-
-    def _free(self, name: str) -> str:
-        number, free = 0, name
-        while free in self._taken:
-            number += 1
-            free = f"{name}_{number}"
-        self._taken.add(free)
-        return free
+        free = self._taken.take
+        size = self._add(Node(free(f"{name}/shape_as_tensor"), "Const", (), {"dtype": index, "value": dims}))
+        value = self._add(Node(free(f"{name}/Const"), "Const", (), {"dtype": kind, "value": zero}))
+        return self._add(Node(free(name), "Fill", (size, value), {"T": kind, "index_type": index}))
 
     def _add(self, node: Node) -> str:
         self.added.append(node)

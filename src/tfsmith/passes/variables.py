@@ -19,13 +19,13 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Piece, SlicedTensor, StringTensor, Tensor
 from tfsmith.ir.tensor_views import slice_tensor
 from tfsmith.limits import MAX_DEPTH
+from tfsmith.ops.families import DIRECT_CALLS, INITIAL_WRITES, VARIABLES
 from tfsmith.records import record
 
 __all__ = [
     "Place",
     "Stored",
     "store",
-    "VARIABLE_OPS",
     "EMA_SUFFIX",
     "Source",
     "restore_sources",
@@ -116,17 +116,14 @@ def _concat_axis(graph: Graph, name: str, rank: int) -> int:
     reads = [name, *(use.node.name for use in graph.consumers(name) if use.node.op == "Identity")]
     for user in (use.node for read in reads for use in graph.consumers(read) if use.node.op == "ConcatV2"):
         axis = graph.producer(user, len(user.data_inputs) - 1)
-        value = None if axis is None else axis.attrs.get("value")
-        if value is not None and value.kind == "tensor" and value.value.dtype.name in ("int32", "int64"):
-            number = int(value.value.numpy().reshape(-1)[:1].sum())
+        value = None if axis is None else axis.constant
+        if value is not None and value.dtype.name in ("int32", "int64"):
+            number = int(value.numpy().reshape(-1)[:1].sum())
             return number % rank if -rank <= number < rank else 0
     return 0
 
 
-VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp"})
 EMA_SUFFIX = "/ExponentialMovingAverage"
-_ASSIGN_OPS = frozenset({"Assign", "AssignVariableOp"})
-_CALL_OPS = frozenset({"PartitionedCall", "StatefulPartitionedCall"})
 _PASS_OPS = frozenset({"Identity", "IdentityN", "Reshape", "Cast"})
 _PART_NAME = re.compile(r"^(.*)/part_([0-9]{1,3})(/[^/]+)?$")
 _MAX_CHAIN = 1000
@@ -169,8 +166,10 @@ def _copied(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Source]:
     found: dict[str, Source] = {}
     for name, source in sources.items():
         for use in graph.consumers(name, 0) if name in graph else ():
+            if use.node.op != "AssignVariableOp" or use.input != 0:
+                continue
             data = use.node.data_inputs
-            if use.node.op != "AssignVariableOp" or use.input != 0 or len(data) < 2:
+            if len(data) < 2:
                 continue
             value = graph.by_name.get(graph.resolve(data[1]).node)
             if value is not None and value.op == "ReadVariableOp" and value.inputs:
@@ -189,12 +188,12 @@ def initial_values(graph: Graph, initializers: Sequence[str]) -> dict[str, Tenso
     found: dict[str, Tensor] = {}
     for name in graph.ancestors(graph.resolve(text).node for text in initializers):
         node = graph[name]
-        if node.op not in _ASSIGN_OPS or len(node.data_inputs) < 2:
+        if node.op not in INITIAL_WRITES or len(node.data_inputs) < 2:
             continue
         variable, source = _origin(graph, node.inputs[0]), _origin(graph, node.data_inputs[1], ("Const",))
-        value = None if source is None or source not in graph else graph[source].attrs.get("value")
-        if variable is not None and value is not None and value.kind == "tensor":
-            found[variable] = value.value
+        value = None if source is None or source not in graph else graph[source].constant
+        if variable is not None and value is not None:
+            found[variable] = value
     return found
 
 
@@ -210,7 +209,7 @@ class _Restores:
         todo, seen = [root], {root.name}
         while todo:
             node = todo.pop()
-            if node.op in _CALL_OPS or node.op in _ASSIGN_OPS:
+            if node.op in DIRECT_CALLS or node.op in INITIAL_WRITES:
                 yield from self._at(graph, node, 0)
                 continue
             for text in node.inputs:
@@ -221,7 +220,7 @@ class _Restores:
 
     def _at(self, body: Body, node: Node, depth: int) -> Iterator[tuple[str, Source]]:
         """What a call or an assignment restores: variables of the body, or arguments of the function that it is."""
-        if node.op in _ASSIGN_OPS:
+        if node.op in INITIAL_WRITES:
             source = _assigned(body, node)
             variable = None if source is None else _origin(body, node.data_inputs[0])
             if source is not None and variable is not None:
@@ -245,14 +244,14 @@ class _Restores:
         if depth > MAX_DEPTH:
             what = "functions call each other without end"
             raise LimitError(what, where=function.title, remedy="do not trust the file")
-        calls = [node for node in function.nodes if node.op in _CALL_OPS or node.op in _ASSIGN_OPS]
+        calls = [node for node in function.nodes if node.op in DIRECT_CALLS or node.op in INITIAL_WRITES]
         self._known[function.name] = found = {
             name: source for node in calls for name, source in self._at(function, node, depth)
         }
         return found
 
 
-def _origin(body: Body, text: str, ops: Container[str] = VARIABLE_OPS) -> str | None:
+def _origin(body: Body, text: str, ops: Container[str] = VARIABLES) -> str | None:
     """The node of one of these ops, or the function's argument, that an input comes from."""
     for _ in range(_MAX_CHAIN):
         name = body.resolve(text).node
@@ -476,7 +475,7 @@ def fit_checkpoint(model: Model) -> Fit:
     missing: list[str] = []
     found = 0
     for node in model.graph:
-        if node.op not in VARIABLE_OPS:
+        if node.op not in VARIABLES:
             continue
         try:
             find_value(model, node, sources)

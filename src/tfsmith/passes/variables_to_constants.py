@@ -11,12 +11,14 @@ from tfsmith.ir.body import Body, Part, Use
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.graph import Graph
+from tfsmith.ir.names import free_name
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS, MAX_RANK
-from tfsmith.passes.inline import CALLERS, rename_output, rename_outputs
+from tfsmith.ops.families import CALLS, HANDLE_ENDS, HANDLE_WRITES, HANDS_ON
+from tfsmith.passes.inline import rename_output, rename_outputs
 from tfsmith.records import field, record
 
 __all__ = [
@@ -103,16 +105,9 @@ def renamed_input(text: str, names: Mapping[str, str]) -> str:
     return text.replace(name, names[name], 1) if name in names else text
 
 
-# Ops that hand a variable on, with the form that they take for a tensor.
-_HANDS_ON = MappingProxyType(
-    {name: name for name in ("Enter", "Exit", "Identity", "NextIteration", "Switch", "_SwitchN")}
-    | {f"Ref{name}": name for name in ("Enter", "Exit", "Identity", "NextIteration", "Switch", "Merge", "Select")}
-)
 # What is left of an assignment when its variable is a constant: the value that it would have stored.
 _REF_ASSIGNMENTS = MappingProxyType({"AssignSub": "Sub", "AssignAdd": "Add"})
-_DROPPED = frozenset(
-    {"AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp", "DestroyResourceOp", "DisableCopyOnRead"}
-)
+_DROPPED = HANDLE_WRITES | HANDLE_ENDS
 _RESOURCE = dtype_named("resource")
 _DAMAGED = "the file is damaged; fetch it again"
 _INDEX_TYPES = (dtype_named("int32"), dtype_named("int64"))
@@ -203,13 +198,13 @@ class _Work:
         """Converts one user of a variable; says whether the variable goes on behind it."""
         node = self.changes.get(use.node.name, use.node)
         op = use.node.op
-        if op in CALLERS:
+        if op in CALLS:
             self.changes[node.name] = self._library.converted_call(
                 node, use.input, value, self._body.title, in_loop=self._in_loop
             )
             return False
-        if op in _HANDS_ON and use.input == 0:
-            self.changes[node.name] = _with_type(node, _HANDS_ON[op], value.dtype)
+        if op in HANDS_ON and op != "Merge" and use.input == 0:
+            self.changes[node.name] = _with_type(node, HANDS_ON[op], value.dtype)
             return True
         if op == "Merge" and node.get("T") == _RESOURCE:
             self.changes[node.name] = _with_type(node, "Merge", value.dtype)
@@ -350,26 +345,25 @@ class _Library:
     def converted_call(self, node: Node, position: int, value: Value, title: str, *, in_loop: bool) -> Node:
         """The call with copies of its functions that take a tensor where they took a variable."""
         where = f"{title}, node {node.name!r}"
-        first, types_attr, function_attrs = CALLERS[node.op]
-        index = position - first
+        call = CALLS[node.op]
+        types_attr, index = call.types, position - call.first
         if index < 0:
             return node
-        types = node.attrs[types_attr]
-        if types.kind != "list(type)" or index >= len(types.value):
+        types = node.attrs[types_attr].dtypes
+        if index >= len(types):
             what = f"attribute {types_attr!r} does not say the type of input {position}"
             raise InvalidModelError(what, where=where, remedy=_DAMAGED)
-        changes: dict[str, object] = {types_attr: (*types.value[:index], value.dtype, *types.value[index + 1 :])}
+        changes: dict[str, object] = {types_attr: (*types[:index], value.dtype, *types[index + 1 :])}
         in_loop = in_loop or node.op.endswith("While")
-        for key in function_attrs:
+        for key in call.functions:
             found = node.attrs[key]
-            if found.kind == "func":
-                changes[key] = self._converted(found.value, index, value, where, in_loop, is_body=key == "body")
-            else:
-                changes[key] = tuple(self._converted(func, index, value, where, in_loop) for func in found.value)
+            is_body = found.kind == "func" and key == "body"
+            made = tuple(self._converted(func, index, value, where, in_loop, is_body=is_body) for func in found.funcs)
+            changes[key] = made[0] if found.kind == "func" else made
         for key in ("output_shapes", "_output_shapes"):  # a loop gives what it takes
             shapes = node.attrs.get(key)
             if node.op.endswith("While") and shapes is not None and shapes.kind == "list(shape)":
-                changes[key] = (*shapes.value[:index], value.shape, *shapes.value[index + 1 :])
+                changes[key] = (*shapes.items[:index], value.shape, *shapes.items[index + 1 :])
         return node.replace(attrs=changes)
 
     def _converted(
@@ -389,10 +383,7 @@ class _Library:
 
     def _fresh(self, name: str) -> str:
         base = name.partition("_frozen_")[0]
-        number = len(self.made)
-        while f"{base}_frozen_{number}" in self.made or f"{base}_frozen_{number}" in self._graph.library:
-            number += 1
-        return f"{base}_frozen_{number}"
+        return free_name(f"{base}_frozen_{len(self.made)}", self.made, self._graph.library)
 
     def _convert(
         self, function: Function, name: str, index: int, value: Value, in_loop: bool, is_body: bool

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.names import nearest
@@ -15,8 +15,9 @@ from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.inference import Inference
 from tfsmith.patterns.expressions import evaluate, typed
-from tfsmith.patterns.tensor_facts import Knowledge
+from tfsmith.patterns.fold import fold
 from tfsmith.records import field, record, replace
 
 __all__ = [
@@ -50,10 +51,10 @@ def split_output(text: str) -> tuple[str, int]:
 class MatchFacts:
     """Answers for the expressions of a recipe. Names mean the first unit, or what stands before the chain."""
 
-    def __init__(self, match: Match, body: Body, knowledge: Knowledge) -> None:
+    def __init__(self, match: Match, body: Body, inference: Inference) -> None:
         self._match = match
         self._body = body
-        self._knowledge = knowledge
+        self._inference = inference
 
     @property
     def units(self) -> int:
@@ -90,15 +91,15 @@ class MatchFacts:
 
     def shape(self, x: str) -> Shape:
         """The shape of a tensor, as far as it is known."""
-        return self._knowledge.shape(self._body, self.tensor(x))
+        return self._inference.shape(self._body, self.tensor(x))
 
     def dtype(self, x: str) -> DType | None:
         """The type of a tensor."""
-        return self._knowledge.dtype(self._body, self.tensor(x))
+        return self._inference.dtype(self._body, self.tensor(x))
 
     def constant(self, x: str) -> Tensor | None:
         """The value of a tensor that is a constant."""
-        return self._knowledge.constant(self._body, self.tensor(x))
+        return self._inference.constant(self._body, self.tensor(x))
 
     def attr(self, node: str, name: str) -> Attr | None:
         """An attribute of a node (of an input: the node that gives it), or its default where it is left out."""
@@ -178,14 +179,14 @@ class Built:
     kept: frozenset[str] = field(default_factory=frozenset)
 
 
-def build(match: Match, recipe: Recipe, body: Body, knowledge: Knowledge) -> Built:
+def build(match: Match, recipe: Recipe, body: Body, inference: Inference) -> Built:
     """The new nodes for a match.
 
     Raises:
         UsageError: The recipe contradicts itself: an unknown name, an expression that is none.
         UnsupportedError: The recipe asks for something that is not known of this match.
     """
-    return _Builder(match, recipe, body, knowledge).build()
+    return _Builder(match, recipe, body, inference).build()
 
 
 def target_name(template: str, name: str, seed: str, nodes: tuple[str, ...]) -> str:
@@ -205,12 +206,12 @@ def target_name(template: str, name: str, seed: str, nodes: tuple[str, ...]) -> 
 class _Builder:
     """Makes the new nodes of one match."""
 
-    def __init__(self, match: Match, recipe: Recipe, body: Body, knowledge: Knowledge) -> None:
+    def __init__(self, match: Match, recipe: Recipe, body: Body, inference: Inference) -> None:
         self._match = match
         self._recipe = recipe
         self._body = body
-        self._knowledge = knowledge
-        self._facts = MatchFacts(match, body, knowledge)
+        self._inference = inference
+        self._facts = MatchFacts(match, body, inference)
         self._targets = {target.name: target for target in match.variant.targets}
         self._new: dict[str, NewNode] = {}
         self._nodes = match.nodes
@@ -326,7 +327,7 @@ class _Builder:
     def _made_op(self, target: TargetNode) -> OpDef:
         """What the recipe says of an op that nobody knows: the names of its outputs."""
         types = {
-            new.output: self._knowledge.dtype(self._body, self._found(wanted))
+            new.output: self._inference.dtype(self._body, self._found(wanted))
             for wanted, new in self._match.variant.outputs.items()
             if new.node == target.name
         }
@@ -380,13 +381,13 @@ class _Builder:
             if arg.number_attr:
                 yield arg.number_attr, Attr("int", count)
             if arg.type_list_attr and None not in types:
-                yield arg.type_list_attr, Attr("list(type)" if types else "list", tuple(types))
+                yield arg.type_list_attr, attr(types)
             if arg.type_attr and types and types[0] is not None:
                 yield arg.type_attr, Attr("type", types[0].base)
 
     def _type_of(self, source: InputRef) -> DType | None:
         if source.kind != "new":
-            return self._knowledge.dtype(self._body, source.endpoint)
+            return self._inference.dtype(self._body, source.endpoint)
         node = self._new[source.endpoint.node]
         try:
             types = node.op_def.output_types(node.attrs)
@@ -396,13 +397,12 @@ class _Builder:
 
     def _constant(self, source: InputRef) -> Tensor | None:
         if source.kind != "new":
-            return self._knowledge.constant(self._body, source.endpoint)
+            return self._inference.constant(self._body, source.endpoint)
         node = self._new[source.endpoint.node]
         found = node.attrs.get("value") if node.op == "Const" else None
-        return None if found is None or found.kind != "tensor" else found.value
+        return None if found is None else found.tensor
 
     def _folded(self, node: NewNode) -> NewNode | None:
-        from tfsmith.patterns.fold import fold  # few recipes compute
 
         values = [self._constant(source) for source in node.inputs]
         known = [value for value in values if value is not None]

@@ -13,7 +13,7 @@ from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.op_database import is_commutative
 from tfsmith.ir.recipe import (
@@ -30,11 +30,12 @@ from tfsmith.ir.recipe import (
 )
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import OpaqueTensor, Tensor
+from tfsmith.ops.families import VARIABLES
+from tfsmith.ops.inference import Inference
 from tfsmith.patterns.index import BodyIndex, captured_variables
 from tfsmith.patterns.matcher import Matcher
 from tfsmith.patterns.query import is_same_attr
 from tfsmith.patterns.replaceable import outside_of_function, outside_of_graph
-from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import field, record, replace
 
 __all__ = [
@@ -59,7 +60,6 @@ _MOST_VALUES = 16
 """A constant with more values is a weight."""
 _MOST_NODES = 5000
 """A block with more nodes is none."""
-_VARIABLES = frozenset({"VariableV2", "Variable", "VarHandleOp", "ReadVariableOp"})
 _NUMBERS = ("float", "bfloat", "half", "double")
 
 Kind = Literal["carry", "shared", "weight", "other"]
@@ -164,11 +164,10 @@ def _entry(index: BodyIndex, first: str, new: Endpoint, old: Endpoint, barriers:
 def reads_weight(index: BodyIndex, node: Node) -> bool:
     """Whether a node gives a variable or a constant, be it through an Identity."""
     for _ in range(10):
-        if node.op in _VARIABLES:
+        if node.op in VARIABLES or node.op == "ReadVariableOp":
             return True
         if node.op == "Const":
-            found = node.attrs.get("value")
-            return found is not None and found.kind == "tensor" and found.value.dtype.name.startswith(_NUMBERS)
+            return node.constant is not None and node.constant.dtype.name.startswith(_NUMBERS)
         data = index.data(node.name)
         below = index.nodes.get(data[0].node) if node.op == "Identity" and data else None
         if below is None:
@@ -179,10 +178,9 @@ def reads_weight(index: BodyIndex, node: Node) -> bool:
 
 def small_constant(node: Node) -> Tensor | None:
     """The value of a constant of a few numbers."""
-    found = node.attrs.get("value") if node.op == "Const" else None
-    if found is None or found.kind != "tensor" or isinstance(found.value, OpaqueTensor):
+    tensor = node.constant
+    if tensor is None or isinstance(tensor, OpaqueTensor):
         return None
-    tensor: Tensor = found.value
     return tensor if 0 < (tensor.shape.elements or 0) <= _MOST_VALUES else None
 
 
@@ -471,12 +469,12 @@ class _Block:
         return len(self.match.units), self.covered, -len(self.inputs)
 
     def drafted(self, model: Model) -> RepeatedBlock:
-        knowledge = Knowledge(model.graph, model.meta.objects)
+        inference = Inference(model.graph, model.meta.objects)
         found = []
         rules = self._rules()
         for name, entry, rule in self.inputs:
             used = entry.kind in ("carry", "shared", "weight")
-            shape = knowledge.shape(self.index.body, entry.second)
+            shape = inference.shape(self.index.body, entry.second)
             rule = rule if entry.kind == "shared" else rules.get(name, "")
             found.append(BlockInput(name, entry.kind, rule, shape, used))
         recipe = self._named(rules)
@@ -573,7 +571,7 @@ class _Writer:
         self._alignment = alignment
         self._seed = seed
         self._options = options
-        self._taken: set[str] = set()
+        self._taken = FreeNames(first=2)
         self._inputs: dict[tuple[Endpoint, Endpoint], tuple[str, Entry, str]] = {}
         for key, entry in self._ordered():
             rule = self._rule(entry)
@@ -591,16 +589,8 @@ class _Writer:
         entries = self._alignment.entries.items()
         return sorted(entries, key=lambda item: (_KINDS.index(item[1].kind), first[item[1]]))
 
-    def _fresh(self, name: str) -> str:
-        found, number = name, 1
-        while found in self._taken:
-            number += 1
-            found = f"{name}_{number}"
-        self._taken.add(found)
-        return found
-
     def _name(self, early: str, late: str) -> str:
-        return self._fresh(local_name(rule_of(early, late), self._index.nodes[late].op))
+        return self._taken.take(local_name(rule_of(early, late), self._index.nodes[late].op))
 
     def _rule(self, entry: Entry) -> str:
         first, second = (self._index.names(end)[-1] for end in (entry.first, entry.second))
@@ -608,10 +598,10 @@ class _Writer:
 
     def _entry_name(self, entry: Entry, rule: str) -> str:
         if entry.kind == "carry":
-            return self._fresh("x")
+            return self._taken.take("x")
         if entry.kind == "shared":
-            return self._fresh(rule.rpartition("/")[2].lower() or "shared")
-        return self._fresh(local_name(rule or None, entry.kind))
+            return self._taken.take(rule.rpartition("/")[2].lower() or "shared")
+        return self._taken.take(local_name(rule or None, entry.kind))
 
     def write(self) -> tuple[Recipe, tuple[tuple[str, Entry, str], ...]]:
         """The recipe, and for each input its name, the tensors, and the rule of their names."""
@@ -632,7 +622,7 @@ class _Writer:
         attrs = {"T": Expression(f'dtype("{by_kind["carry"][0]}")'), "Units": Expression("units()")}
         if weights:
             attrs["NumWeights"] = Expression(f"units() * {len(by_kind['weight'])}")
-        name = self._fresh("fused")
+        name = self._taken.take("fused")
         return TargetNode(name, self._options.op, tuple(inputs), attrs, output_args=("output",))
 
     def _query(self, late: str) -> NodeQuery:

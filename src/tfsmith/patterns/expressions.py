@@ -445,14 +445,14 @@ def typed(value: Any, kind: str, dtype: DType | None = None) -> Attr:
     if not kind:
         return attr(plain)
     if kind == "tensor":
-        return Attr(kind, _tensor(plain, dtype))
+        return Attr("tensor", _tensor(plain, dtype))
     if kind.startswith("list("):
         items = plain.dims if isinstance(plain, Shape) else plain
         if not isinstance(items, tuple):
             raise UsageError(f"{repr(plain)[:80]} is no {kind}", remedy="write [a, b]")
         found = tuple(_single(item, kind[5:-1]) for item in items)
-        return Attr(kind if found else "list", found)
-    return Attr(kind, _single(plain, kind))
+        return Attr.of_kind(kind if found else "list", found)
+    return Attr.of_kind(kind, _single(plain, kind))
 
 
 def _single(plain: Any, kind: str) -> Any:

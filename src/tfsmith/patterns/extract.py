@@ -9,11 +9,10 @@ from typing import Literal
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
-from tfsmith.ir.names import nearest
+from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node, is_index
 from tfsmith.ir.op_database import OpLookup, builtin_op, is_commutative
 from tfsmith.ir.recipe import ConstantQuery, NodeQuery, Pattern, Query, Recipe, TargetNode, Variant
-from tfsmith.ir.tensor import Tensor
 from tfsmith.records import field, record
 
 __all__ = ["extract", "Attrs", "recipe_from_pattern"]
@@ -294,7 +293,7 @@ class _Builder:
     inputs: dict[_Source, str] = field(default_factory=dict)
     """The names of the tensors that enter from outside, in the order in which the pattern takes them."""
     _nodes: dict[str, Node] = field(default_factory=dict)
-    _taken: set[str] = field(default_factory=set)
+    _taken: FreeNames = field(default_factory=FreeNames)
     _args: dict[str, str] = field(default_factory=dict)
     """For a node whose op nobody knows: the one output of it that the pattern names."""
 
@@ -306,7 +305,7 @@ class _Builder:
                 what = "the pattern has two nodes of this name" if node.op and node.name else "it has no name or no op"
                 raise InvalidModelError(what, where=f"node {node.name!r}", remedy=_REMEDY)
             self._nodes[node.name] = node
-        self._taken = set(self._nodes)
+        self._taken = FreeNames(self._nodes)
         for node in self.pattern.nodes:
             for text in node.inputs:
                 self._add_input(_Source.of(text))
@@ -321,10 +320,7 @@ class _Builder:
 
     def free_name(self, name: str) -> str:
         """This name, or one like it that nothing in the recipe has; it is then taken."""
-        while name in self._taken:
-            name += "_"
-        self._taken.add(name)
-        return name
+        return self._taken.take(name)
 
     def query(self, node: Node, choice: _Choice) -> NodeQuery:
         """What to look for."""
@@ -414,9 +410,9 @@ class _Builder:
 
 def _constant(node: Node) -> ConstantQuery | None:
     found = node.attrs.get("value")
-    if found is None or found.kind != "tensor":
+    tensor = None if found is None else found.tensor
+    if tensor is None:
         return None
-    tensor: Tensor = found.value
     count = tensor.shape.elements or 0
     if not 0 < count <= _MOST_VALUES or (tensor.dtype.itemsize == 0 and tensor.dtype.name != "string"):
         return None

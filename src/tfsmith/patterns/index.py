@@ -12,6 +12,7 @@ from tfsmith.ir.function import Function
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.limits import MAX_MATCH_STEPS
+from tfsmith.ops.families import VARIABLES
 
 __all__ = ["Budget", "GaveUp", "BodyIndex", "captured_variables"]
 
@@ -67,7 +68,7 @@ class Budget:
 
 _NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _READS = frozenset({"Identity", "ReadVariableOp"})
-_READ_FROM = _READS | {"Const", "VariableV2", "VarHandleOp"}
+_READ_FROM = _READS | VARIABLES | {"Const"}
 _MOST_READS = 10
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import heapq
 import itertools
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from math import isfinite, prod
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tfsmith.errors import UsageError
@@ -17,9 +16,9 @@ from tfsmith.ir.recipe import ConstantQuery, NameRule, NodeQuery, Query, Recipe,
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, StringTensor, Tensor
 from tfsmith.limits import MAX_SMALL_MESSAGE
+from tfsmith.ops.shapes import flat_values
 from tfsmith.patterns.index import BodyIndex
 from tfsmith.records import record
-from tfsmith.storage.span import Span
 
 __all__ = [
     "Plan",
@@ -30,7 +29,6 @@ __all__ = [
     "make_plan",
     "check_connected",
     "validate",
-    "flat_values",
     "attr_of",
     "constant_misfit",
     "is_same_attr",
@@ -425,22 +423,6 @@ def _check_rules(repeat: Repeat, query: Query, where: str) -> None:
             raise UsageError(what, where=where, remedy="write its name without {i}, or do not share it")
 
 
-_FORMATS: Mapping[str, str] = MappingProxyType(
-    {"float32": "f", "float64": "d", "int32": "i", "int64": "q", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H"}
-    | {"uint32": "I", "uint64": "Q", "bool": "?"}
-)
-
-
-def flat_values(tensor: Tensor) -> list[Any]:
-    """The values of a tensor, flat, as Python's own; reads it. What `tensor.numpy().reshape(-1).tolist()` gives."""
-    code, count = _FORMATS.get(tensor.dtype.name), tensor.shape.elements
-    if code is not None and count is not None and not isinstance(tensor, StringTensor):
-        data = b"".join(part.tobytes() if isinstance(part, Span) else bytes(part) for part in tensor.parts())
-        if len(data) == count * tensor.dtype.itemsize:
-            return list(struct.unpack(f"<{count}{code}", data))
-    return list(tensor.numpy().reshape(-1).tolist())  # other types; and it says what is wrong with a broken one
-
-
 _SHOWN = 60
 """Characters of a value in a message."""
 
@@ -478,10 +460,10 @@ def attr_of(node: Node, name: str, index: BodyIndex) -> Attr | None:
 def is_same_attr(wanted: Attr, found: Attr) -> bool:
     """Whether two attributes are equal. Floats are compared as the file stores them, in 32 bits; NaN equals nothing."""
     if wanted.kind.startswith("list") and found.kind.startswith("list"):
-        if len(wanted.value) != len(found.value):
+        if len(wanted.items) != len(found.items):
             return False
-        same_kind = not wanted.value or wanted.kind == found.kind  # an empty list carries no kind
-        return same_kind and all(map(_is_same, wanted.value, found.value))
+        same_kind = not wanted.items or wanted.kind == found.kind  # an empty list carries no kind
+        return same_kind and all(map(_is_same, wanted.items, found.items))
     return wanted.kind == found.kind and _is_same(wanted.value, found.value)
 
 
@@ -521,9 +503,9 @@ def constant_misfit(wanted: ConstantQuery, node: Node) -> str | None:
     value is not made either.
     """
     value = node.attrs.get("value")
-    if value is None or value.kind != "tensor":
+    tensor = None if value is None else value.tensor
+    if tensor is None:
         return f"its value must be {_values(wanted)}, and it has none"
-    tensor: Tensor = value.value
     if isinstance(tensor, OpaqueTensor):
         return f"its value must be {_values(wanted)}, and it is of dtype {tensor.dtype}"
     if wanted.shape is not None and tensor.shape.dims != wanted.shape:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
@@ -14,10 +15,12 @@ from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.recipe import Match, Miss, Recipe
+from tfsmith.ops.inference import Inference
 from tfsmith.passes.interface import Note
 from tfsmith.passes.prune import colocated
 from tfsmith.patterns.build import InputRef, NewNode
@@ -34,7 +37,6 @@ from tfsmith.patterns.replaceable import (
     stale_contexts,
     unmet,
 )
-from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import record
 from tfsmith.records import replace as changed
 
@@ -87,7 +89,7 @@ class Edit:
     def __init__(self, body: Body, outside: Outside) -> None:
         self._body = body
         self._outside = outside
-        self._names = {*body.by_name, *body.args}
+        self._names = FreeNames([*body.by_name, *body.args])
         self._position = {node.name: at for at, node in enumerate(body.nodes)}
         self._moved: dict[Endpoint, _Place] = {}
         self._waits: dict[str, _Place] = {}
@@ -95,7 +97,6 @@ class Edit:
         self._inserted: dict[str, list[_NamedNode]] = {}
         self._new: dict[str, NewNode] = {}
         self._count = 0
-        self._numbers: dict[str, int] = {}
         self._known: dict[Endpoint, _Place] = {}
         self.gone: set[str] = set()
         self.doomed: set[str] = set()
@@ -113,7 +114,7 @@ class Edit:
         self._owner |= dict.fromkeys(plan.kept, number)
         self._names -= removed
         self._names |= {node.name for node in plan.keepers}
-        names = {node.key: self._fresh(node.name) for node in plan.new_nodes}
+        names = {node.key: self._names.take(node.name) for node in plan.new_nodes}
         names |= {node.key: node.name for node in plan.keepers}
         self.kept_names += [node.name for node in plan.keepers]
         last = max(plan.nodes, key=lambda name: self._position[name])
@@ -142,15 +143,6 @@ class Edit:
         if source.kind == "new":
             return _Place(Endpoint(names[source.endpoint.node], source.endpoint.output), "new", number)
         return _Place(source.endpoint, "fixed" if source.kind == "found" else "old", number)
-
-    def _fresh(self, name: str) -> str:
-        found, number = name, self._numbers.get(name, 0)
-        while found in self._names:
-            number += 1
-            found = f"{name}_{number}"
-        self._names.add(found)
-        self._numbers[name] = number
-        return found
 
     def finish(self) -> Body:
         """The body with all changes. Nodes that no change touches are the very same objects.
@@ -188,7 +180,7 @@ class Edit:
         if not self.made_ops:
             return self._body.op_def
         known, made = self._body.op_def, dict(self.made_ops)
-        return lambda name: known(name) or made.get(name)
+        return partial(_find_op, known, made)
 
     def _touched(self) -> set[str]:
         """The nodes that take a tensor which was moved, or wait for a node that is gone."""
@@ -297,6 +289,10 @@ class Edit:
         return False
 
 
+def _find_op(known: OpLookup, made: Mapping[str, OpDef], name: str) -> OpDef | None:
+    return known(name) or made.get(name)
+
+
 def _output_name(op: OpDef | None, attrs: Mapping[str, Attr], output: int, op_name: str) -> str:
     found = None if op is None else op.output_name(output, attrs)
     if found is None:
@@ -383,7 +379,7 @@ def find(model: Model, recipe: Recipe, *, functions: bool = True) -> list[Found]
 
 def meeting(model: Model, matches: Iterable[Match]) -> list[Match]:
     """Those of the matches that meet what their recipe requires; what is not known is not met."""
-    known = Knowledge(model.graph, model.meta.objects)
+    known = Inference(model.graph, model.meta.objects)
     found: list[Match] = []
     for match in matches:
         with suppress(UnsupportedError):
@@ -422,7 +418,7 @@ class _Work:
         self._model = model
         self._recipe = recipe
         self._options = options
-        self._knowledge = Knowledge(model.graph, model.meta.objects)
+        self._inference = Inference(model.graph, model.meta.objects)
         self._bodies: dict[str | None, Body] = {}
         self._done: list[Match] = []
         self._skipped: list[Skipped] = []
@@ -456,7 +452,7 @@ class _Work:
                 self._recipe,
                 body,
                 outside,
-                self._knowledge,
+                self._inference,
                 gone=edit.gone,
                 taken=edit.taken,
                 keep_shared=self._options.keep_shared,

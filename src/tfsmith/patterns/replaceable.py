@@ -15,10 +15,12 @@ from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.recipe import Match, Recipe
+from tfsmith.ops.families import ENTERS, PLACEHOLDERS, SHAPE_MATH, SHAPE_QUERIES, SWITCHES, VARIABLES
+from tfsmith.ops.inference import Inference
+from tfsmith.ops.traits import leaves_no_trace
 from tfsmith.passes.interface import check_tensor, guess_outputs, tensor_names
 from tfsmith.patterns.build import Built, InputRef, MatchFacts, NewNode, build
 from tfsmith.patterns.expressions import evaluate
-from tfsmith.patterns.tensor_facts import Knowledge
 from tfsmith.records import field, record
 
 __all__ = [
@@ -39,25 +41,13 @@ __all__ = [
     "unmet",
 ]
 
-_SHAPE_OPS = frozenset({"Shape", "ShapeN", "Size", "Rank", "VariableShape", "BroadcastArgs", "BroadcastGradientArgs"})
-_SHAPE_MATH = frozenset(
-    {"StridedSlice", "Slice", "Pack", "Unpack", "ConcatV2", "Cast", "Identity", "Gather", "GatherV2", "Prod", "Squeeze"}
-    | {"ExpandDims", "Mul", "Add", "AddV2", "Sub", "FloorDiv", "Maximum", "Reshape", "Range"}
-)
-"""What is often done with a shape, and leads nowhere if all that it takes is shapes and constants."""
 _DEPTH = 20
 Taken = Mapping[str, Mapping[Endpoint, str]]
 """By old node: those of its tensors that new nodes take, each with the name of one that does."""
 _NOTHING: Taken = MappingProxyType({})
 _CONTEXTS = ("while_context", "cond_context")
-_STAYS = frozenset({"Placeholder", "PlaceholderV2", "PlaceholderWithDefault", "_Arg", "_Retval"})
-_HARMLESS = frozenset(
-    {"ReadVariableOp", "RandomUniform", "RandomUniformInt", "RandomStandardNormal", "TruncatedNormal", "VariableShape"}
-)
-"""Ops that are called stateful, but whose going nobody notices."""
-_SOURCES = frozenset(
-    {"Const", "VariableV2", "Variable", "VarHandleOp", "Placeholder", "PlaceholderV2", "ReadVariableOp"}
-)
+_STAYS = PLACEHOLDERS | {"_Arg", "_Retval"}
+_SOURCES = VARIABLES | PLACEHOLDERS - {"PlaceholderWithDefault"} | {"Const", "ReadVariableOp"}
 
 Kind = Literal["name", "fed", "result", "control"]
 
@@ -141,7 +131,7 @@ def outside_of_function(function: Function, meta: MetaGraph) -> Outside:
         found.append(Named(Endpoint(name, CONTROL), f"the control output {key!r} of the function", "control"))
     for node in function:
         op = function.op_def(node.op)
-        if not function.uses[node.name] and (op is None or op.is_stateful) and node.op not in _HARMLESS:
+        if not function.uses[node.name] and (op is None or op.is_stateful) and not leaves_no_trace(node.op):
             found.append(Named(Endpoint(node.name, CONTROL), "the end with effects that it is"))
     objects = meta.objects
     for saved in () if objects is None else objects.nodes:
@@ -216,9 +206,9 @@ def _ends(graph: Graph, known: dict[str, bool]) -> Iterator[Node]:
 
 def _is_of_shapes(graph: Graph, node: Node, known: dict[str, bool], depth: int) -> bool:
     """Whether a node looks at nothing but shapes."""
-    if node.op in _SHAPE_OPS:
+    if node.op in SHAPE_QUERIES:
         return True
-    if node.op not in _SHAPE_MATH or depth > _DEPTH:
+    if node.op not in SHAPE_MATH or depth > _DEPTH:
         return False
     if node.name not in known:
         sources = [graph.by_name.get(graph.resolve(text).node) for text in node.data_inputs]
@@ -294,7 +284,7 @@ def may_be_pruned(body: Body, outside: Outside, node: Node) -> bool:
     if node.name in outside.named or node.op in _STAYS:
         return False
     op = body.op_def(node.op)
-    return node.op in _HARMLESS or (op is not None and not op.is_stateful)
+    return leaves_no_trace(node.op) or (op is not None and not op.is_stateful)
 
 
 def is_source(node: Node) -> bool:
@@ -371,10 +361,6 @@ def enclosed_users(
     return found
 
 
-_BRANCHES = frozenset({"Switch", "RefSwitch", "_SwitchN", "SwitchN"})
-_READS = frozenset({"Identity", "Enter", "RefEnter"})
-
-
 @record
 class Skipped:
     """A match that was left as it is.
@@ -418,7 +404,7 @@ def plan_match(
     recipe: Recipe,
     body: Body,
     outside: Outside,
-    knowledge: Knowledge,
+    inference: Inference,
     *,
     gone: Set[str] = frozenset(),
     taken: Taken = _NOTHING,
@@ -431,7 +417,7 @@ def plan_match(
         recipe: The recipe that it belongs to.
         body: The graph or function.
         outside: What is used of it.
-        knowledge: What is known of its tensors.
+        inference: What is known of its tensors.
         gone: Nodes that other matches took away.
         taken: What new nodes of other matches take.
         keep_shared: Whether inner nodes that others use stay beside the new ones, instead of being a reason to skip.
@@ -443,10 +429,10 @@ def plan_match(
     if nodes & gone:
         return Skipped(match, f"node {min(nodes & gone)!r} went with another match")
     try:
-        lacking = unmet(match, body, knowledge)
+        lacking = unmet(match, body, inference)
         if lacking is not None:
             return Skipped(match, f"the recipe wants {lacking}, which is not so here")
-        built = build(match, recipe, body, knowledge)
+        built = build(match, recipe, body, inference)
     except UnsupportedError as error:
         return Skipped(match, str(error))
     sharing = examine(body, outside, nodes, built.outputs.keys(), gone, taken)
@@ -461,7 +447,7 @@ def plan_match(
     kept = _needed_within(body, nodes, {*sharing.shared, *built.kept})
     removed = nodes - kept
     try:
-        keepers = _keepers(body, knowledge, built, sharing, nodes, kept)
+        keepers = _keepers(body, inference, built, sharing, nodes, kept)
         new_nodes = _with_controls(body, built, nodes, kept)
         _check_waiting(body, built, sharing, removed)
     except UnsupportedError as error:
@@ -469,9 +455,9 @@ def plan_match(
     return Planned(match, nodes, kept, sharing, new_nodes, keepers, built.outputs)
 
 
-def unmet(match: Match, body: Body, knowledge: Knowledge) -> str | None:
+def unmet(match: Match, body: Body, inference: Inference) -> str | None:
     """The first requirement of the recipe that the match does not meet; what is not known is not met."""
-    facts = MatchFacts(match, body, knowledge)
+    facts = MatchFacts(match, body, inference)
     return next((one.text for one in match.variant.require if not evaluate(one.text, facts)), None)
 
 
@@ -516,7 +502,7 @@ def _lies_ready(body: Body, node: Node, nodes: Set[str]) -> bool:
     """Whether keeping a node costs nothing: a constant or variable, or a read of one."""
     if is_source(node):
         return True
-    if node.op not in _READS or not node.inputs:
+    if node.op not in ENTERS | {"Identity"} or not node.inputs:
         return False
     source = body.by_name.get(body.resolve(node.inputs[0]).node)
     return source is None or source.name not in nodes or is_source(source)
@@ -535,7 +521,7 @@ def _needed_within(body: Body, nodes: Set[str], names: Iterable[str]) -> frozens
 
 
 def _keepers(
-    body: Body, knowledge: Knowledge, built: Built, sharing: Sharing, nodes: Set[str], kept: Set[str]
+    body: Body, inference: Inference, built: Built, sharing: Sharing, nodes: Set[str], kept: Set[str]
 ) -> tuple[NewNode, ...]:
     """New nodes that bear the names of old ones to which something outside refers, so that nobody's fetch breaks.
 
@@ -557,7 +543,7 @@ def _keepers(
         if not built.new_nodes and nodes == {seed} and body[seed].op == "Identity":
             who = named[0].who if named else "whoever asks for it"
             raise UnsupportedError(f"node {seed!r} is needed for its name, by {who}")
-        found.append(_keeper(body, knowledge, built, seed, max(wanted) + 1))
+        found.append(_keeper(body, inference, built, seed, max(wanted) + 1))
     return tuple(found)
 
 
@@ -569,11 +555,11 @@ def _is_taken_over(built: Built, seed: str, outputs: Set[int]) -> bool:
     )
 
 
-def _keeper(body: Body, knowledge: Knowledge, built: Built, seed: str, count: int) -> NewNode:
+def _keeper(body: Body, inference: Inference, built: Built, seed: str, count: int) -> NewNode:
     sources, types = [], []
     for output in range(count):
         old = Endpoint(seed, output)
-        source, kind = built.outputs.get(old), knowledge.dtype(body, old)
+        source, kind = built.outputs.get(old), inference.dtype(body, old)
         if source is None:
             raise UnsupportedError(f"nothing takes the place of {old}, by whose name something asks for {seed!r}")
         if kind is None:
@@ -628,5 +614,5 @@ def _check_waiting(body: Body, built: Built, sharing: Sharing, removed: Set[str]
     if first is not None and first.kind == "new":
         return
     node = None if first is None else body.by_name.get(first.endpoint.node)
-    if node is None or node.op in _BRANCHES:
+    if node is None or node.op in SWITCHES:
         raise UnsupportedError("others wait for it, and nothing takes its place for which they could wait")

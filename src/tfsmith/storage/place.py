@@ -26,6 +26,7 @@ from tfsmith.storage.span import real_path
 __all__ = ["Output", "write_file"]
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}")
+_SET = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 _OTHER = "choose another name"
 
 
@@ -61,10 +62,11 @@ class Output:
         what: str = "such output",
     ) -> None:
         if not os.fspath(path):
-            raise UsageError("the path is empty", remedy="pass the name of the output")
+            raise UsageError("the path is empty", remedy="pass the path of the output")
         self.path = Path(path)
-        if not self.path.name or "\0" in self.path.name:
-            raise OutputError("no output can have this name", path=path, remedy="choose another name")
+        if not self.path.name or "\0" in str(self.path):
+            remedy = "leave the zero byte out" if self.path.name else _OTHER
+            raise OutputError("no file can have this name", path=path, remedy=remedy)
         self._inputs = list(dict.fromkeys(Path(one) for one in inputs))
         self._force = force
         self._folder = folder
@@ -167,9 +169,14 @@ class Output:
                 what = "the output lies inside of an input"
                 raise OutputError(what, path=target, remedy=f"choose a place outside of {path}")
             is_same = output == source or (target.exists() and source.exists() and target.samefile(source))
-            is_of_set = self._others is not None and self._others.fullmatch(source.name)
-            if is_same or output in source.parents or (is_of_set and source.parent == output.parent):
+            is_of_set = source.parent == output.parent and self._is_of_set(source.name)
+            if is_same or output in source.parents or is_of_set:
                 raise OutputError("the output is also the input", path=target, remedy=_OTHER)
+
+    def _is_of_set(self, name: str) -> bool:
+        """Whether a file belongs to the set that is written, or to one whose prefix the output would be."""
+        prefix = _SET.sub("", name)
+        return bool(self._others and self._others.fullmatch(name)) or (prefix == self.path.name != name)
 
     def _commit(self) -> None:
         entries = sorted(self._new.iterdir(), key=lambda entry: (entry.suffix == ".index", entry.name))
@@ -177,8 +184,8 @@ class Output:
         moves = [move for move in moves if move[1].name != self._shared or not os.path.lexists(move[1])]
         for entry, place in moves:
             self._check(place, is_folder=entry.is_dir())
-            for folder, _, _ in os.walk(entry):
-                _sync_folder(folder)
+            with explained(place):
+                _sync(entry)
         places = {place for _, place in moves}
         stale = [path for path in self._members() if _SHARD.search(path.name) and path not in places]
         self._old = self._stage / "old"
@@ -237,6 +244,24 @@ def write_file(
 
 def _exists(path: Path) -> OutputError:
     return OutputError("the output exists already", path=path, remedy="choose another, or pass {force=True}")
+
+
+def _sync(entry: Path) -> None:
+    """Waits until a file, or all of a folder, is on the disk. All was written by now, so most of it is."""
+    if not entry.is_dir():
+        _sync_file(entry)
+    for folder, _, names in os.walk(entry):
+        for name in names:
+            _sync_file(Path(folder, name))
+        _sync_folder(folder)
+
+
+def _sync_file(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _sync_folder(path: str | os.PathLike[str]) -> None:

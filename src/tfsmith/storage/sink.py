@@ -33,9 +33,10 @@ _BUFFER = 1 << 20
 
 
 class FileSink:
-    """A context for a new file that takes bytes and spans in order. It is synced when the block ends, or removed.
+    """A context for a new file that takes bytes and spans in order. It is removed again when the block ends badly.
 
-    Small writes are gathered, large spans never become objects. `tfsmith.storage.place` puts files in their place.
+    Small writes are gathered, large spans never become objects. The system is told early to write to the disk;
+    `tfsmith.storage.place` waits for it, and puts files in their place.
 
     Args:
         path: The file to make; it must not exist.
@@ -64,8 +65,6 @@ class FileSink:
         try:
             if kind is None:
                 self._flush()
-                with explained(self.path):
-                    os.fsync(self._fd)
         except BaseException:
             self._remove()
             raise
@@ -106,7 +105,7 @@ class FileSink:
             start += copied
             self._written += copied
             self._push()
-        for chunk in Span(span.source, start, span.stop).chunks():  # what the system could not copy
+        for chunk in Span(span.source, start, span.stop).chunks():  # what the system could not copy, if it is there
             self.write(chunk)
 
     def _copy_by_buffer(self, source: int, start: int, length: int) -> int:
@@ -146,7 +145,7 @@ class FileSink:
         self._push()
 
     def _push(self) -> None:
-        """Has the system begin to write to the disk; errors in that are for the sync at the end to tell."""
+        """Has the system begin to write to the disk; errors in that are raised by the sync at the end."""
         length = self._written - self._pushed
         if length < self._PUSH or not hasattr(os, "posix_fadvise"):
             return

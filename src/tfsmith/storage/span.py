@@ -14,9 +14,21 @@ from typing import Protocol
 from tfsmith.errors import TruncatedFileError, UnreadableFileError
 from tfsmith.records import record
 
-__all__ = ["Source", "FileSource", "MemorySource", "open_file", "from_bytes", "real_path", "release_pages", "Span"]
+__all__ = [
+    "Source",
+    "FileSource",
+    "MemorySource",
+    "open_file",
+    "from_bytes",
+    "read_pieces",
+    "real_path",
+    "release_pages",
+    "Span",
+]
 
 _CHECK = "check the path"
+_SMALL_FILE = 1 << 22
+"""A file up to this size is read at once: what happens to it afterwards is then nothing to us."""
 
 
 class Source(Protocol):
@@ -43,37 +55,67 @@ class Source(Protocol):
 
 
 class FileSource:
-    """One file, opened once and mapped once. It stays readable even when its name is replaced or removed."""
+    """One file, opened once; a small one is read at once, a large one is mapped.
 
-    __slots__ = ("__weakref__", "_buffer", "_fd", "_mapping", "identity", "name", "size")
+    It stays readable even when its name is replaced or removed. Should another program cut off a large one, what is
+    read by its descriptor or checked beforehand raises an error; only to look into the map at that very moment is left
+    to the system, which ends the process (SIGBUS).
+    """
+
+    __slots__ = ("__weakref__", "_buffer", "_fd", "_mapping", "identity", "modified", "name", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fspath(path)
         flags = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)  # never wait for a named pipe
         try:
-            self._fd = os.open(self.name, flags)
+            descriptor = os.open(self.name, flags)
         except OSError as error:
             raise UnreadableFileError(_reason(error), path=self.name, remedy=_remedy(error)) from error
         except ValueError as error:  # a zero byte, or what no file system can spell
             raise UnreadableFileError("this cannot be the name of a file", path=self.name, remedy=_CHECK) from error
-        weakref.finalize(self, os.close, self._fd)
-        status = os.fstat(self._fd)
+        self._fd: int | None = descriptor
+        closing = weakref.finalize(self, os.close, descriptor)
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             kind = "a folder" if stat.S_ISDIR(status.st_mode) else "not a regular file"
             raise UnreadableFileError(f"this is {kind}", path=self.name, remedy="pass the path of a file")
         self.size: int = status.st_size
         self.identity: tuple[int, int] = (status.st_dev, status.st_ino)
-        self._mapping = self._map()
-        self._buffer = memoryview(b"" if self._mapping is None else self._mapping)
+        self.modified: int = status.st_mtime_ns
+        self._mapping: mmap.mmap | None = None
+        if self.size > _SMALL_FILE:
+            self._mapping = self._map(descriptor)
+            self._buffer = memoryview(self._mapping)
+            return
+        self._buffer = memoryview(self._read(descriptor))
+        self._fd = None
+        closing()
 
-    def _map(self) -> mmap.mmap | None:
-        if self.size == 0:  # an empty file cannot be mapped
-            return None
+    def _read(self, descriptor: int) -> bytes:
         try:
-            return mmap.mmap(self._fd, self.size, access=mmap.ACCESS_READ)
+            return b"".join(read_pieces(descriptor, self.name, 0, self.size, self.size or 1))
+        except OSError as error:
+            raise UnreadableFileError(_reason(error), path=self.name, remedy=_remedy(error)) from error
+
+    def _map(self, descriptor: int) -> mmap.mmap:
+        try:
+            return mmap.mmap(descriptor, self.size, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
             what = f"cannot be mapped into memory ({error})"
             raise UnreadableFileError(what, path=self.name, remedy="copy it to a local disk") from error
+
+    def check(self, stop: int) -> None:
+        """Sees that the file still reaches to `stop`.
+
+        Raises:
+            TruncatedFileError: It was cut off since it was opened.
+        """
+        if self._fd is not None and os.fstat(self._fd).st_size < stop:
+            raise _shrunk(self.name, os.fstat(self._fd).st_size)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        """For `pickle`: the file by its path. Who unpickles it opens the file again, if it is still the same."""
+        return _reopened, (str(Path(self.name).absolute()), self.size, self.modified)
 
     @property
     def buffer(self) -> memoryview:
@@ -81,7 +123,7 @@ class FileSource:
         return self._buffer
 
     def fileno(self) -> int | None:
-        """The descriptor, open as long as this source lives."""
+        """The descriptor, open as long as this source lives; None for a small file, which is in memory."""
         return self._fd
 
     def release_pages(self) -> None:
@@ -89,6 +131,14 @@ class FileSource:
         if self._mapping is not None and hasattr(mmap, "MADV_DONTNEED"):
             with contextlib.suppress(OSError):  # a system may refuse; it only costs memory
                 self._mapping.madvise(mmap.MADV_DONTNEED)
+
+
+def _reopened(path: str, size: int, modified: int) -> FileSource:
+    source = FileSource(path)
+    if (source.size, source.modified) != (size, modified):
+        what = "the file has changed since the model that uses it was pickled"
+        raise UnreadableFileError(what, path=path, remedy="load the model again")
+    return source
 
 
 class MemorySource:
@@ -100,6 +150,9 @@ class MemorySource:
         self._buffer = memoryview(data).cast("B").toreadonly()
         self.name = name
         self.size: int = self._buffer.nbytes
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return MemorySource, (bytes(self._buffer), self.name)
 
     @property
     def buffer(self) -> memoryview:
@@ -142,6 +195,25 @@ def real_path(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def read_pieces(descriptor: int, name: str, start: int, stop: int, size: int) -> Iterator[bytes]:
+    """Bytes of an open file, in pieces of at most `size`. A file that shrinks meanwhile is an error, and no signal.
+
+    Raises:
+        TruncatedFileError: It ends before `stop`.
+    """
+    while start < stop:
+        piece = os.pread(descriptor, min(size, stop - start), start)
+        if not piece:
+            raise _shrunk(name, start)
+        start += len(piece)
+        yield piece
+
+
+def _shrunk(name: str, size: int) -> TruncatedFileError:
+    what = "the file became shorter while it was in use"
+    return TruncatedFileError(what, path=name, offset=size, remedy="let nothing write to it, and begin again")
+
+
 def _reason(error: OSError) -> str:
     if isinstance(error, FileNotFoundError):
         return "there is no such file"
@@ -155,8 +227,6 @@ def _remedy(error: OSError) -> str:
 
 
 _PIECE = 1 << 18
-_LARGE_FILE = 1 << 24
-"""Pieces of a larger file are read, not looked up in its mapping: the system may map megabytes of it for a byte."""
 
 
 @record(eq=False)
@@ -176,6 +246,12 @@ class Span:
                 remedy="the file is cut off or damaged; fetch it again",
             )
 
+    def __repr__(self) -> str:
+        return f"<Span {self.source.name!r}, bytes {self.start} to {self.stop}>"
+
+    def __deepcopy__(self, memo: object) -> Span:
+        return self
+
     def __len__(self) -> int:
         return self.stop - self.start
 
@@ -185,14 +261,20 @@ class Span:
         return self.source.name
 
     def view(self) -> memoryview:
-        """The bytes, read-only and without a copy; pages are read when touched."""
+        """The bytes, read-only and without a copy; pages are read when touched.
+
+        Raises:
+            TruncatedFileError: The file was cut off since it was opened.
+        """
+        if isinstance(self.source, FileSource):
+            self.source.check(self.stop)
         return self.source.buffer[self.start : self.stop]
 
     def tobytes(self) -> bytes:
-        """A copy of the bytes."""
-        if len(self) <= _PIECE and self.source.size > _LARGE_FILE:
-            return next(self.chunks(_PIECE), b"")
-        return self.source.buffer[self.start : self.stop].tobytes()
+        """A copy of the bytes. Those of a large file are read, for the system may map megabytes of it for one."""
+        if self.source.fileno() is None:
+            return self.source.buffer[self.start : self.stop].tobytes()
+        return b"".join(self.chunks(max(_PIECE, len(self))))
 
     def chunks(self, size: int = _PIECE) -> Iterator[bytes]:
         """The bytes in pieces of at most `size`; memory stays at a few pieces, whatever the span's length.
@@ -200,10 +282,12 @@ class Span:
         A megabyte at a time takes half as long again: so large a piece is memory fresh from the system each time.
         """
         descriptor = self.source.fileno()
+        if descriptor is not None:
+            yield from read_pieces(descriptor, self.source.name, self.start, self.stop, size)
+            return
+        buffer = self.source.buffer
         for start in range(self.start, self.stop, size):
-            stop = min(start + size, self.stop)
-            piece = b"" if descriptor is None else os.pread(descriptor, stop - start, start)
-            yield piece if len(piece) == stop - start else self.source.buffer[start:stop].tobytes()
+            yield buffer[start : min(start + size, self.stop)].tobytes()
 
     def sub(self, start: int, stop: int, what: str = "a field") -> Span:
         """The part from `start` to `stop`, counted from this span's own start.

@@ -12,12 +12,14 @@ from tfsmith.ir.check import attrs_problems, type_problems
 from tfsmith.ir.dtype import DType, reference_to
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.metagraph import Collection
+from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, Tensor, make_tensor
-from tfsmith.testing.shapes import infer
+from tfsmith.ops.shapes import infer
+from tfsmith.ops.sizes import Conflict
 from tfsmith.testing.values import (
     INT32,
     Operation,
@@ -42,20 +44,12 @@ class Names:
 
     def __init__(self) -> None:
         self.scope = ""
-        self._used: dict[str, int] = {}
+        self._taken = FreeNames()
 
     def unique(self, name: str) -> str:
         """A full name in the open scope that nothing has yet."""
         full = f"{self.scope}/{name}" if self.scope else name
-        key = full.lower()
-        count = self._used.get(key, 0)
-        self._used[key] = count + 1
-        if not count:
-            return full
-        while f"{key}_{count}" in self._used:
-            count += 1
-        self._used[f"{key}_{count}"] = 1
-        return f"{full}_{count}"
+        return full + self._taken.take(full.lower())[len(full) :]
 
     @contextmanager
     def enter(self, name: str) -> Iterator[str]:
@@ -342,7 +336,11 @@ class GraphBuilder:
         texts = tuple(one.text for one in inputs) + self._waits(name, {one.node for one in inputs})
         draft = _Draft(name, definition.name, texts, attrs | self._attr_scope, self._device)
         types = _types_given(definition, attrs)
-        known = infer(definition.name, inputs, attrs, len(types))
+        try:
+            known = infer(definition.name, [one.known for one in inputs], attrs, len(types))
+        except Conflict as conflict:
+            where = f"node {name!r} ({definition.name})"
+            raise UsageError(str(conflict), where=where, remedy="check the shapes") from conflict
         pairs = enumerate(zip(types, known, strict=True))
         draft.outputs = tuple(Output(name, number, kind, inferred) for number, (kind, inferred) in pairs)
         self._drafts[name] = draft
@@ -360,11 +358,12 @@ class GraphBuilder:
 
 def _known_types(definition: OpDef, inputs: Sequence[Operand], given: Mapping[str, Attr]) -> dict[str, DType]:
     """The dtypes that attributes and those inputs that are tensors already give to type attributes."""
-    types = {one.name: one.default.value for one in definition.attrs if one.kind == "type" and one.default is not None}
+    defaults = {one.name: one.default.dtype for one in definition.attrs if one.default is not None}
+    types = {name: kind for name, kind in defaults.items() if kind is not None}
     for arg, value in zip(definition.inputs, inputs, strict=True):
         if arg.type_attr and not arg.number_attr and isinstance(value, (Output, Variable)):
             types[arg.type_attr] = value.dtype.base
-    return types | {name: value.value for name, value in given.items() if value.kind == "type"}
+    return types | {name: value.dtype for name, value in given.items() if value.dtype is not None}
 
 
 def _attrs_told_by(arg: ArgDef, group: Sequence[Output]) -> dict[str, Attr]:

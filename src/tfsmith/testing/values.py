@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.shape import Shape
+from tfsmith.ops.sizes import Known
 from tfsmith.records import record
 
 __all__ = [
@@ -16,7 +17,6 @@ __all__ = [
     "INT64",
     "RESOURCE",
     "STRING",
-    "Inferred",
     "Operation",
     "Output",
 ]
@@ -31,29 +31,13 @@ STRING: Final = dtype_named("string")
 
 
 @record
-class Inferred:
-    """What is known of an output before anything runs.
-
-    Attributes:
-        shape: Its shape.
-        values: For an integer scalar or vector: its elements, None where one is unknown. Shapes are computed in the
-            graph, and only so do they become known to what takes them.
-        held: For the handle of a variable: the variable's shape.
-    """
-
-    shape: Shape
-    values: tuple[int | None, ...] | None = None
-    held: Shape = UNKNOWN
-
-
-@record
 class Output:
     """One output of a node."""
 
     node: str
     index: int
     dtype: DType
-    known: Inferred
+    known: Known
 
     @property
     def shape(self) -> Shape:

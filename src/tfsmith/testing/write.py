@@ -20,6 +20,7 @@ from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import ArrayTensor, Tensor
+from tfsmith.ops.families import VARIABLES
 from tfsmith.storage.place import Output
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span
@@ -29,8 +30,6 @@ from tfsmith.wire.plan import WritePlan
 from tfsmith.wire.text_file import write_text_file
 
 __all__ = ["frozen_graph", "write_checkpoint_files", "write_frozen", "write_saved_model"]
-
-_VARIABLES = ("VariableV2", "VarHandleOp")
 
 
 def frozen_graph(graph: Graph, variables: Mapping[str, Tensor], outputs: Iterable[str]) -> Graph:
@@ -47,7 +46,7 @@ def frozen_graph(graph: Graph, variables: Mapping[str, Tensor], outputs: Iterabl
 
 
 def _frozen(node: Node, variables: Mapping[str, Tensor]) -> Iterator[Node]:
-    if node.op in _VARIABLES:
+    if node.op in VARIABLES:
         tensor = variables[node.name]
         yield _const(node.name, tensor)
     elif node.op == "ReadVariableOp":

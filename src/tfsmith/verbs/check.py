@@ -11,7 +11,7 @@ from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_target, find_target, target_names
-from tfsmith.passes.fold_shapes import FOLDED_OPS
+from tfsmith.passes.fold_shapes import folded_ops
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.records import record, replace
 from tfsmith.verbs.shared import Result, open_model
@@ -128,7 +128,7 @@ def check(
 def _with_folding(model: Model, checked: TargetCheck, outputs: Sequence[str], signature: str | None) -> TargetCheck:
     """The obstacles, with `freeze --fold-shapes` as the remedy of ops that only compute shapes: tried in memory."""
     left = _unsolved(checked)
-    if not left & FOLDED_OPS:
+    if not left & folded_ops():
         return checked
     shapes = [node.get("shape") for node in model.graph if node.op == "Placeholder"]
     is_open = any(not isinstance(shape, Shape) or not shape.is_static for shape in shapes)

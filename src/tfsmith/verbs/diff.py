@@ -13,9 +13,10 @@ from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
 from tfsmith.ir.tensor import FilledTensor, SpanTensor, Tensor
+from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.diff import diff_structure
 from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueChange
-from tfsmith.passes.variables import VARIABLE_OPS, find_value, restore_sources
+from tfsmith.passes.variables import find_value, restore_sources
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import open_file
 from tfsmith.verbs.shared import Result, open_model
@@ -254,7 +255,7 @@ def _cross(one: Model, other: Model, structure: StructureDifference) -> tuple[li
         for change in structure.nodes.changed:
             node, constant = (change.first, change.second) if is_first else (change.second, change.first)
             value = constant.get("value") if constant.op == "Const" else None
-            if node.op not in VARIABLE_OPS or not hasattr(value, "parts"):
+            if node.op not in VARIABLES or not hasattr(value, "parts"):
                 continue
             try:
                 _, tensor = find_value(model, node, sources)

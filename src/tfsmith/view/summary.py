@@ -10,11 +10,12 @@ from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph, count_ops
 from tfsmith.ir.metagraph import Collection, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Model, html_table
 from tfsmith.ir.names import OBJECT_GRAPH_KEY, is_optimizer_slot
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.families import VARIABLES
 from tfsmith.records import field, record
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ __all__ = [
     "Totals",
     "Summary",
     "summarize",
-    "VARIABLE_OPS",
     "summary_facts",
     "signature_facts",
     "variable_facts",
@@ -43,8 +43,6 @@ __all__ = [
     "shape_facts",
     "difference_facts",
 ]
-
-VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 
 
 @record
@@ -92,6 +90,21 @@ class Summary:
     assets: tuple[str, ...] = ()
     frozen: bool = False
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        rows = [
+            ("written by", f"TensorFlow {self.tensorflow_version}" if self.tensorflow_version else ""),
+            (
+                "variables",
+                f"{self.variables.count} ({self.variables.parameters} parameters, {self.variables.bytes} bytes)",
+            ),
+            ("constants", f"{self.constants.count} ({self.constants.bytes} bytes)"),
+            ("nodes", f"{self.node_count}, and {self.function_nodes} in {self.function_count} functions"),
+            ("ops", ", ".join(f"{op} {count}" for op, count in list(self.ops.items())[:8])),
+            ("custom ops", ", ".join(self.custom_ops)),
+        ]
+        return html_table(self.title, [(name, value) for name, value in rows if value])
+
 
 def summarize(model: Model) -> Summary:
     """The summary of the selected meta graph. Decodes node attributes of constants and variables, nothing else.
@@ -114,7 +127,7 @@ def summarize(model: Model) -> Summary:
     for body in (graph, *graph.library.values()):
         body.check_names()
     bodies = [node for function in graph.library.values() for node in function.nodes]
-    variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLE_OPS]
+    variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLES]
     variables = _total(in_checkpoint.values()) if in_checkpoint else _total_of_nodes(variable_nodes)
     return Summary(
         title=_title(model, frozen=not variable_nodes),
@@ -166,7 +179,7 @@ def _total_of_nodes(nodes: Iterable[Node]) -> Totals:
 
 def _constants(graph: Graph, bodies: list[Node]) -> Totals:
     values = [node.peek("value") for node in (*graph.nodes, *bodies) if node.op == "Const"]
-    return _total(found.value for found in values if found is not None and found.kind == "tensor")
+    return _total(found.tensor for found in values if found is not None and found.tensor is not None)
 
 
 def _sum(rows: Iterable[tuple[str, int, int]]) -> Totals:
@@ -269,7 +282,7 @@ def variable_facts(model: Model) -> list[dict[str, Any]]:
     if found or not model.has_graph:
         rows = [(name, tensor.dtype, tensor.shape) for name, tensor in found.items()]
     else:
-        nodes = [node for node in model.graph if node.op in VARIABLE_OPS]
+        nodes = [node for node in model.graph if node.op in VARIABLES]
         rows = [(node.name, *_declared(node)) for node in nodes]
     return [
         {
@@ -314,10 +327,12 @@ def node_facts(nodes: Iterable[Node]) -> list[dict[str, Any]]:
 
 def attr_facts(attr: Attr) -> Any:
     """The value of an attribute as JSON has it; a tensor is told by dtype and shape."""
-    return [_value(item) for item in attr.value] if isinstance(attr.value, tuple) else _value(attr.value)
+    return _value(attr.value)
 
 
 def _value(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_value(item) for item in value]
     if isinstance(value, float):
         return _float(value)
     if isinstance(value, bytes):
@@ -424,8 +439,7 @@ def _side(value: Any) -> Any:
         return value
     if isinstance(value, Shape):
         return shape_facts(value)
-    kind = "list" if isinstance(value, tuple) else "other"
-    return attr_facts(Attr(kind, value))
+    return _value(value)
 
 
 def _body(body: BodyDifference) -> dict[str, Any]:

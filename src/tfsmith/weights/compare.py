@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_views import read_pieces, verify_tensor
+from tfsmith.ir.tensor_views import read_pieces
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record
 from tfsmith.weights.table import plain_number
@@ -122,8 +122,8 @@ def _compare(name: str, one: Tensor, other: Tensor, tolerance: float) -> Compari
     same_dtype = one.dtype.base == other.dtype.base
     if not one.dtype.itemsize or not other.dtype.itemsize:
         return _compare_strings(name, one, other)
-    verify_tensor(one)
-    verify_tensor(other)
+    one.verify()
+    other.verify()
     largest, unequal, exact = 0.0, 0, True
     for left, right in _pairs(one, other):
         if left.dtype == right.dtype and left.tobytes() == right.tobytes():

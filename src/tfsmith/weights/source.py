@@ -12,6 +12,7 @@ from tfsmith.ir.names import OBJECT_GRAPH_KEY, nearest, training_names
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
+from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.former_variables import Signs
 from tfsmith.passes.variables import variable_names
 from tfsmith.records import replace
@@ -61,7 +62,6 @@ def _fits(weights: Weights, key: str, glob: str) -> bool:
     return any(fnmatchcase(name, glob) for name in (key, *weights.names.get(key, ())))
 
 
-_VARIABLE_OPS = frozenset({"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"})
 _FOLDED = re.compile(r"(.+)/read$")
 """An optimizer that folds the read of a constant leaves a constant with the read's name."""
 
@@ -95,16 +95,15 @@ def weights_of(model: Model, *, constants: bool = False) -> Weights:
 def _constants(model: Model) -> list[tuple[Node, Tensor]]:
     found = []
     for node in model.graph:
-        value = node.attrs.get("value") if node.op == "Const" else None
-        if value is not None and value.kind == "tensor":
-            found.append((node, value.value))
+        if node.constant is not None:
+            found.append((node, node.constant))
     return found
 
 
 def _frozen(model: Model) -> dict[str, Tensor]:
     """The constants whose readers show that they were variables, under the variables' names."""
     graph = model.graph
-    variables = [node.name for node in graph if node.op in _VARIABLE_OPS]
+    variables = [node.name for node in graph if node.op in VARIABLES]
     if variables:
         what = f"the graph has {len(variables)} variables, such as {variables[0]!r}, but not their values"
         raise NotFoundInModelError(what, path=model.path, remedy="pass their checkpoint ({checkpoint})")

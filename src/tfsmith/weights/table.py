@@ -11,7 +11,7 @@ from tfsmith.errors import InvalidModelError
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_views import read_pieces, verify_tensor
+from tfsmith.ir.tensor_views import read_pieces
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record
 
@@ -141,7 +141,7 @@ def measure(tensor: Tensor) -> Stats | None:
     """
     if not tensor.dtype.itemsize or tensor.dtype.base.name.startswith("complex"):
         return None
-    verify_tensor(tensor)
+    tensor.verify()
     least: Any = None
     most: Any = None
     total, numbers, nan, inf = 0.0, 0, 0, 0

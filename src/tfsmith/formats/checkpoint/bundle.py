@@ -52,6 +52,7 @@ __all__ = [
     "data_file",
     "Bundle",
     "open_bundle",
+    "file_of",
     "index_file",
 ]
 
@@ -61,7 +62,13 @@ _OTHER_STEP = "the .index and the .data files seem to come from different steps;
 
 def data_file(prefix: Path, shard: int, shards: int) -> Path:
     """The name of a data file."""
-    return Path(f"{prefix}.data-{shard:05d}-of-{shards:05d}")
+    return file_of(prefix, f".data-{shard:05d}-of-{shards:05d}")
+
+
+def file_of(prefix: Path, ending: str) -> Path:
+    """The file of a checkpoint with this ending. One with an empty base name has its folder as prefix."""
+    inside = prefix.is_dir() and (prefix / ".index").is_file()
+    return prefix / ending if inside else Path(f"{prefix}{ending}")
 
 
 @record
@@ -89,6 +96,9 @@ class DataFiles:
     order: ByteOrder
     _open: dict[int, Span] = field(default_factory=dict)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataFiles, (self.prefix.absolute(), self.count, self.order)
+
     def whole(self, shard: int) -> Span:
         """All of a data file; opens it.
 
@@ -98,7 +108,7 @@ class DataFiles:
         found = self._open.get(shard)
         if found is None:
             if len(self._open) >= _MOST_OPEN:
-                del self._open[next(iter(self._open))]
+                self._open.pop(next(iter(tuple(self._open)), -1), None)  # other threads may do the same
             found = self._open[shard] = self._open_file(shard)
         return found
 
@@ -175,14 +185,15 @@ class StoredTensor(TensorBase):
         """The bytes as they lie in the file, in its byte order; opens the file, reads nothing."""
         return self.files.span(self.entry, self.label)
 
-    def verify(self) -> None:
-        """Reads the values through a small buffer and compares their checksum.
+    def verify(self) -> bool:
+        """Reads the values through a small buffer and compares their checksum; there always is one.
 
         Raises:
             ChecksumError: They are not what was written.
         """
         for _ in self.verifying():
             pass
+        return True
 
     def verifying(self) -> Iterator[int]:
         """As `verify`, step by step: how many bytes were read in each."""
@@ -312,7 +323,7 @@ _REMEDY = "the file is damaged; fetch it again"
 
 def index_file(prefix: Path) -> Path:
     """The name of the index of a checkpoint."""
-    return Path(f"{prefix}.index")
+    return file_of(prefix, ".index")
 
 
 def open_bundle(prefix: Path) -> Bundle:

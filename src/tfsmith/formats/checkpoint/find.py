@@ -13,6 +13,7 @@ from tfsmith.errors import (
     NotFoundInModelError,
     TfsmithError,
     UnreadableFileError,
+    UsageError,
     WrongFileError,
 )
 from tfsmith.formats.kinds import STATE_FILE
@@ -176,7 +177,9 @@ def _is_v1_file(path: Path) -> bool:
 
 def index_of(prefix: Path) -> Path:
     """The index file of a V2 checkpoint."""
-    return prefix.with_name(prefix.name + ".index")
+    from tfsmith.formats.checkpoint.bundle import index_file
+
+    return index_file(prefix)
 
 
 def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:
@@ -221,8 +224,12 @@ def _v1_shards(prefix: Path) -> tuple[Path, ...]:
 
 def prefixes_in(folder: Path) -> list[Path]:
     """The prefixes of all V2 checkpoints in a folder, by step, then name."""
-    found = [path.with_suffix("") for path in folder.glob("*.index") if path.is_file()]
+    found = [_prefix_of(path) for path in folder.glob("*.index") if path.is_file()]
     return sorted(found, key=_step_and_name)
+
+
+def _prefix_of(index: Path) -> Path:
+    return index.parent if index.name == ".index" else index.with_suffix("")
 
 
 def _step_and_name(prefix: Path) -> tuple[int, str]:
@@ -239,8 +246,10 @@ def latest_prefix(folder: Path, step: int | None = None) -> Path:
     """
     there = prefixes_in(folder)
     if step is not None:
+        if not str(step).isdecimal():
+            raise UsageError(f"{step!r} is no step", path=folder, remedy="pass a whole number")
         for prefix in there:
-            if step_of(prefix) == step:
+            if step_of(prefix) == int(step):
                 return prefix
         steps = ", ".join(str(found) for prefix in there if (found := step_of(prefix)) is not None)
         what = f"there is no checkpoint of step {step}"

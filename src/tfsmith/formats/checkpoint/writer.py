@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfsmith.errors import UnreadableFileError, UnsupportedError, UsageError
+from tfsmith.errors import TruncatedFileError, UnreadableFileError, UnsupportedError, UsageError
 from tfsmith.formats.checkpoint.bundle import DataFiles, StoredSlices, StoredTensor, data_file, index_file
 from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key, fill_slice_proto
 from tfsmith.formats.checkpoint.strings import encode_strings
 from tfsmith.formats.checkpoint.table import TableWriter
-from tfsmith.ir.model import Checkpoint
+from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import SpanTensor, Tensor
 from tfsmith.limits import MAX_SHARDS
 from tfsmith.records import record
@@ -20,7 +20,7 @@ from tfsmith.storage.sink import FileSink, link_file
 from tfsmith.storage.span import Span, open_file
 from tfsmith.wire.messages import new
 
-__all__ = ["write_bundle", "write_index_of", "stored_files", "copy_checkpoint", "write_checkpoint"]
+__all__ = ["write_bundle", "write_index_of", "stored_files", "write_checkpoint", "write_variables"]
 
 _WRITES_VERSION = 1
 
@@ -207,25 +207,46 @@ def _write_index(path: Path, shards: int, index: dict[bytes, bytes], *, big: boo
         table.finish()
 
 
-def copy_checkpoint(checkpoint: Checkpoint, prefix: Path, *, link: bool = False) -> None:
-    """Copies the files of a V2 checkpoint to another prefix, byte for byte.
+def write_variables(model: Model, prefix: Path, *, shards: int = 1, link: bool = False) -> None:
+    """Writes a model's variables: the files of its V2 checkpoint as they are, else new ones.
 
     Args:
-        checkpoint: The checkpoint.
-        prefix: Where it goes.
+        model: The model.
+        prefix: Where they go.
+        shards: The number of data files that are written afresh.
         link: Whether to make hard links where the system can.
 
     Raises:
         OutputError: The disk refuses.
         UnreadableFileError: A file of the set is missing.
+        TruncatedFileError: A file of the set is cut off.
     """
+    checkpoint = model.checkpoint
+    if checkpoint is None or checkpoint.version != 2:
+        write_checkpoint(prefix, model.variables, shards=shards, link=link)
+        return
     if checkpoint.missing:
         what = "a data file of the checkpoint is missing, so it cannot be copied"
         remedy = f"{checkpoint.prefix.name}.index needs it; fetch the whole set"
         raise UnreadableFileError(what, path=checkpoint.missing[0], remedy=remedy)
+    _require_whole_files(model.variables)
     for path in checkpoint.files:
-        suffix = path.name[len(checkpoint.prefix.name) :]
-        _take(path, prefix.with_name(prefix.name + suffix), link=link)
+        ending = path.name[max(path.name.rfind(".index"), path.name.rfind(".data-")) :]
+        _take(path, prefix.with_name(prefix.name + ending), link=link)
+
+
+def _require_whole_files(tensors: Mapping[str, Tensor]) -> None:
+    """Sees that data files that are copied without being looked at hold all that their index says."""
+    ends: dict[str, int] = {}
+    for item in _items(tensors):
+        if isinstance(item.tensor, StoredTensor):
+            entry, path = item.tensor.entry, item.tensor.path
+            ends[path] = max(ends.get(path, 0), entry.offset + entry.size)
+    for path, end in ends.items():
+        size = Path(path).stat().st_size
+        if size < end:
+            what = f"the values end at byte {end}, but the file ends at {size}"
+            raise TruncatedFileError(what, path=path, offset=size, remedy="the file is cut off; fetch it again")
 
 
 def write_checkpoint(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1, link: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from tfsmith.errors import InvalidModelError, LimitError
@@ -15,12 +16,12 @@ from tfsmith.formats.graph.nodes import (
     read_nodes,
     scan_places,
 )
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.attr import attr as make_attr
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import DType, dtype
 from tfsmith.ir.function import Function, FunctionParts, Library
 from tfsmith.ir.graph import Graph, Versions
-from tfsmith.ir.op_database import OpLookup, builtin_op
+from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.limits import MAX_FIELDS, MAX_PROTO_BYTES
 from tfsmith.storage.span import Span, from_bytes
@@ -32,7 +33,7 @@ __all__ = [
     "LazyOps",
     "op_from_message",
     "op_to_message",
-    "op_lookup",
+    "OpFinder",
     "read_library",
     "plan_library",
     "read_graph",
@@ -54,6 +55,14 @@ class LazyOps(Mapping[str, OpDef]):
             found = self._decoded[name] = op_from_message(self._messages[name])
         return found
 
+    def __repr__(self) -> str:
+        return f"<LazyOps {', '.join(self)}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        op_list = new("OpList")
+        op_list.op.extend(self._messages.values())
+        return _lazy_ops, (op_list.SerializeToString(),)
+
     def message(self, name: str) -> Any:
         """The message of an op, as it was read."""
         return self._messages[name]
@@ -65,17 +74,26 @@ class LazyOps(Mapping[str, OpDef]):
         return len(self._messages)
 
 
-def op_lookup(own: Callable[[], Mapping[str, OpDef]], library: Callable[[], Mapping[str, Any]]) -> OpLookup:
+def _lazy_ops(data: bytes) -> LazyOps:
+    return LazyOps(parse("OpList", data))
+
+
+class OpFinder:
     """Finds an op among those that the model carries, then among TensorFlow's, then among the library's functions."""
 
-    def find(name: str) -> OpDef | None:
-        found = own().get(name) or builtin_op(name)
+    __slots__ = ("_library", "_own")
+
+    def __init__(self, own: Callable[[], Mapping[str, OpDef]], library: Mapping[str, Function]) -> None:
+        self._own = own
+        self._library = library
+
+    def __call__(self, name: str) -> OpDef | None:
+        """The definition of an op by its name, or None."""
+        found = self._own().get(name) or builtin_op(name)
         if found is not None:
             return found
-        function = library().get(name)
+        function = self._library.get(name)
         return None if function is None else function.signature
-
-    return find
 
 
 def op_from_message(message: Any) -> OpDef:
@@ -107,7 +125,7 @@ def _attr(message: Any) -> AttrDef:
     default = attr_from_message(message.default_value, message.name) if message.HasField("default_value") else None
     minimum = message.minimum if message.has_minimum else None
     found = attr_from_message(message.allowed_values, message.name) if message.HasField("allowed_values") else None
-    allowed = found.value if found is not None and found.kind in ("list(type)", "list(string)") else ()
+    allowed = tuple(item for item in (found.items if found is not None else ()) if isinstance(item, (DType, bytes)))
     return AttrDef(message.name, message.type, default, minimum, allowed)
 
 
@@ -132,8 +150,7 @@ def op_to_message(op: OpDef) -> Any:
         if attr.minimum is not None:
             added.has_minimum, added.minimum = True, attr.minimum
         if attr.allowed:
-            kind = "list(type)" if isinstance(attr.allowed[0], DType) else "list(string)"
-            added.allowed_values.ParseFromString(plan_attr(Attr(kind, attr.allowed)).tobytes())
+            added.allowed_values.ParseFromString(plan_attr(make_attr(attr.allowed)).tobytes())
     message.control_output.extend(op.control_outputs)
     message.is_stateful = op.is_stateful
     message.is_commutative = op.is_commutative
@@ -155,7 +172,7 @@ def read_library(span: Span, own_ops: Callable[[], Mapping[str, OpDef]]) -> Libr
     gradients: dict[str, str] = {}
     registered: dict[str, str] = {}
     extras: list[Span] = []
-    ops = op_lookup(own_ops, lambda: functions)
+    ops = OpFinder(own_ops, functions)
     for field in fields(span, MAX_FIELDS):
         if field.number == _FUNCTION and field.wire_type == BYTES:
             inner = Span(span.source, field.start, field.stop)
@@ -164,7 +181,7 @@ def read_library(span: Span, own_ops: Callable[[], Mapping[str, OpDef]]) -> Libr
                 remedy = "TensorFlow refuses this graph too; write it again from its source"
                 where = f"function {name!r}"
                 raise InvalidModelError("two functions have one name", path=span.name, where=where, remedy=remedy)
-            functions[name] = Function(name, Part(_loader(inner), (inner,)), ops)
+            functions[name] = Function(name, Part(partial(_parts, inner), (inner,)), ops)
             continue
         if field.number == _GRADIENT and field.wire_type == BYTES:
             gradient = parse("GradientDef", Span(span.source, field.start, field.stop))
@@ -185,23 +202,20 @@ def _name(span: Span) -> str:
     return ""
 
 
-def _loader(span: Span) -> Callable[[], FunctionParts]:
-    def load() -> FunctionParts:
-        places, others = scan_places(span, _NODE_DEF)
-        shell = WritePlan()
-        for field in others:
-            shell.add(Span(span.source, field.tag_start, field.stop))
-        message = parse("FunctionDef", shell.tobytes(), f"a function at byte {span.start} of {span.name}")
-        return FunctionParts(
-            op_from_message(message.signature),
-            read_nodes(span, places, "FunctionDef", "node_def"),
-            dict(message.ret),
-            dict(message.control_ret),
-            attrs_from_map(message.attr, span.name),
-            {number: attrs_from_map(arg.attr, span.name) for number, arg in message.arg_attr.items()},
-        )
-
-    return load
+def _parts(span: Span) -> FunctionParts:
+    places, others = scan_places(span, _NODE_DEF)
+    shell = WritePlan()
+    for field in others:
+        shell.add(Span(span.source, field.tag_start, field.stop))
+    message = parse("FunctionDef", shell.tobytes(), f"a function at byte {span.start} of {span.name}")
+    return FunctionParts(
+        op_from_message(message.signature),
+        read_nodes(span, places, "FunctionDef", "node_def"),
+        dict(message.ret),
+        dict(message.control_ret),
+        attrs_from_map(message.attr, span.name),
+        {number: attrs_from_map(arg.attr, span.name) for number, arg in message.arg_attr.items()},
+    )
 
 
 def plan_library(library: Library) -> Span | WritePlan:
@@ -286,9 +300,9 @@ def read_graph(span: Span, own_ops: Callable[[], Mapping[str, OpDef]] = _no_ops)
     library = read_library(_inner(span, libraries), own_ops) if libraries else Library()
     return Graph(
         read_nodes(span, places, "GraphDef", "node"),
-        Part(lambda: _versions(_inner(span, versions)), _wholes(span, versions)) if versions else Versions(),
+        Part(partial(_versions, _inner(span, versions)), _wholes(span, versions)) if versions else Versions(),
         library,
-        ops=op_lookup(own_ops, lambda: library),
+        ops=OpFinder(own_ops, library),
         raw=span,
         extras=_wholes(span, extras),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -208,35 +209,29 @@ def _collection(key: str, message: Any) -> Collection:
     kind: Any = _KINDS[field]
     if kind == "any":
         pairs = tuple((value.type_url, value.value) for value in values)
-        return Collection("any", pairs, _any_decoder(pairs))
-    return Collection(kind, tuple(values), _decoder(key, tuple(values)) if kind == "bytes" else None)
+        return Collection("any", pairs, partial(_decode_any, pairs))
+    return Collection(kind, tuple(values), partial(_decode, key, tuple(values)) if kind == "bytes" else None)
 
 
-def _decoder(key: str, values: tuple[bytes, ...]) -> Callable[[], tuple[Mapping[str, Any], ...]]:
-    def decode() -> tuple[Mapping[str, Any], ...]:
-        name = _TYPES.get(key, "VariableDef")
-        try:
-            found = tuple(to_plain(parse(name, value)) for value in values)
-        except CorruptFileError:
-            return ()
-        if name == "VariableDef" and not all("variable_name" in item for item in found):
-            return ()
-        return found
-
-    return decode
+def _decode(key: str, values: tuple[bytes, ...]) -> tuple[Mapping[str, Any], ...]:
+    name = _TYPES.get(key, "VariableDef")
+    try:
+        found = tuple(to_plain(parse(name, value)) for value in values)
+    except CorruptFileError:
+        return ()
+    if name == "VariableDef" and not all("variable_name" in item for item in found):
+        return ()
+    return found
 
 
-def _any_decoder(pairs: tuple[tuple[str, bytes], ...]) -> Callable[[], tuple[Mapping[str, Any], ...]]:
-    def decode() -> tuple[Mapping[str, Any], ...]:
-        names = [url.rpartition("/")[2].removeprefix("tensorflow.") for url, _ in pairs]
-        if any(name not in schema().messages for name in names):
-            return ()
-        try:
-            return tuple(to_plain(parse(name, data)) for name, (_, data) in zip(names, pairs, strict=True))
-        except CorruptFileError:
-            return ()
-
-    return decode
+def _decode_any(pairs: tuple[tuple[str, bytes], ...]) -> tuple[Mapping[str, Any], ...]:
+    names = [url.rpartition("/")[2].removeprefix("tensorflow.") for url, _ in pairs]
+    if any(name not in schema().messages for name in names):
+        return ()
+    try:
+        return tuple(to_plain(parse(name, data)) for name, (_, data) in zip(names, pairs, strict=True))
+    except CorruptFileError:
+        return ()
 
 
 def plan_collections(plan: WritePlan, number: int, collections: Mapping[str, Collection]) -> None:
@@ -293,31 +288,45 @@ def read_meta_graph(span: Span) -> MetaGraph:
         found[field.number].append(whole)
         payload[field.number] = Span(span.source, field.start, field.stop)
 
-    def part(number: int, load: Callable[[], T]) -> Part[T]:
-        return Part(load, tuple(found[number]))
+    def one(number: int, load: Callable[[Span | None], T]) -> Part[T]:
+        return Part(partial(load, payload.get(number)), tuple(found[number]))
 
-    def several(number: int) -> Any:
-        """The entries of a repeated field."""
-        message = new("MetaGraphDef")
-        for field in found[number]:  # one by one, so that an error knows its place
-            message.MergeFrom(parse("MetaGraphDef", field, "a meta graph"))
-        return message
+    def several(number: int, load: Callable[[tuple[Span, ...]], T]) -> Part[T]:
+        return Part(partial(load, tuple(found[number])), tuple(found[number]))
 
-    info = part(_INFO, lambda: _meta_info(payload.get(_INFO)))
-    empty = Span(span.source, span.start, span.start)
+    info = one(_INFO, _meta_info)
+    graph = payload.get(_GRAPH, Span(span.source, span.start, span.start))
     return MetaGraph(
-        graph_part=part(_GRAPH, lambda: read_graph(payload.get(_GRAPH, empty), lambda: info.value.ops)),
+        graph_part=Part(partial(read_graph, graph, partial(_ops, info)), tuple(found[_GRAPH])),
         info_part=info,
-        saver_part=part(_SAVER, lambda: read_saver(payload.get(_SAVER))),
-        collections_part=part(_COLLECTIONS, lambda: collections_from_messages(several(_COLLECTIONS).collection_def)),
-        signatures_part=part(
-            _SIGNATURES, lambda: signatures_from_messages(several(_SIGNATURES).signature_def, span.name)
-        ),
-        assets_part=part(_ASSETS, lambda: _assets(several(_ASSETS).asset_file_def)),
-        objects_part=part(_OBJECTS, lambda: _objects(payload.get(_OBJECTS))),
+        saver_part=one(_SAVER, read_saver),
+        collections_part=several(_COLLECTIONS, _collections),
+        signatures_part=several(_SIGNATURES, _signatures),
+        assets_part=several(_ASSETS, _assets),
+        objects_part=one(_OBJECTS, _objects),
         raw=span,
         extras=tuple(extras),
     )
+
+
+def _entries(fields: tuple[Span, ...]) -> Any:
+    """The entries of a repeated field."""
+    message = new("MetaGraphDef")
+    for field in fields:  # one by one, so that an error knows its place
+        message.MergeFrom(parse("MetaGraphDef", field, "a meta graph"))
+    return message
+
+
+def _ops(info: Part[MetaInfo]) -> Mapping[str, OpDef]:
+    return info.value.ops
+
+
+def _collections(fields: tuple[Span, ...]) -> dict[str, Collection]:
+    return collections_from_messages(_entries(fields).collection_def)
+
+
+def _signatures(fields: tuple[Span, ...]) -> dict[str, Signature]:
+    return signatures_from_messages(_entries(fields).signature_def, fields[0].name if fields else None)
 
 
 def _meta_info(span: Span | None) -> MetaInfo:
@@ -352,7 +361,8 @@ def read_saver(span: Span | None) -> Saver | None:
     )
 
 
-def _assets(messages: Any) -> tuple[Asset, ...]:
+def _assets(fields: tuple[Span, ...]) -> tuple[Asset, ...]:
+    messages = _entries(fields).asset_file_def
     return tuple(Asset(message.tensor_info.name, message.filename) for message in messages)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from types import MappingProxyType
-from typing import Any
+from typing import Any, cast
 
 from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError, UsageError
 from tfsmith.formats.graph.tensorproto import (
@@ -16,7 +16,7 @@ from tfsmith.formats.graph.tensorproto import (
     tensor_from_message,
     tensor_from_span,
 )
-from tfsmith.ir.attr import Attr, Func
+from tfsmith.ir.attr import Attr, AttrKind, Func
 from tfsmith.ir.dtype import dtype
 from tfsmith.ir.node import Node
 from tfsmith.limits import MAX_DEPTH, MAX_FIELDS, MAX_NODES
@@ -41,13 +41,17 @@ _TENSOR = 8
 _LARGE = 4096
 """A node or value up to this size is parsed whole; in a larger one, the tensor's bytes stay in the file."""
 
-_KIND_OF_FIELD = MappingProxyType(
-    {"s": "string", "i": "int", "f": "float", "b": "bool", "type": "type", "shape": "shape", "tensor": "tensor"}
-    | {"func": "func", "placeholder": "placeholder"}
-)
-_FIELD_OF_KIND = MappingProxyType({kind: field for field, kind in _KIND_OF_FIELD.items()})
+# fmt: off
+_KIND_OF_FIELD: Mapping[str, AttrKind] = MappingProxyType({
+    "s": "string", "i": "int", "f": "float", "b": "bool", "type": "type", "shape": "shape", "tensor": "tensor",
+    "func": "func", "placeholder": "placeholder",
+})
+# fmt: on
+_FIELD_OF_KIND: Mapping[str, str] = MappingProxyType({kind: field for field, kind in _KIND_OF_FIELD.items()})
 _LIST_FIELDS = ("s", "i", "f", "b", "type", "shape", "tensor", "func")
-_LIST_KIND_OF_FIELD = MappingProxyType({field: f"list({_KIND_OF_FIELD[field]})" for field in _LIST_FIELDS})
+_LIST_KIND_OF_FIELD: Mapping[str, AttrKind] = MappingProxyType(
+    {field: Attr.of_kind(f"list({_KIND_OF_FIELD[field]})", ()).kind for field in _LIST_FIELDS}
+)
 _PLAIN_FIELDS = frozenset({"s", "i", "f", "b", "placeholder"})
 """Fields whose values are plain already."""
 
@@ -105,8 +109,8 @@ def attr_from_span(span: Span, name: str) -> Attr:
 def plan_attr(attr: Attr) -> WritePlan:
     """An AttrValue; a tensor in a file stays there until it is streamed."""
     plan = WritePlan()
-    if attr.kind == "tensor":
-        plan.add_field(_TENSOR, plan_tensor(attr.value))
+    if attr.tensor is not None:
+        plan.add_field(_TENSOR, plan_tensor(attr.tensor))
         return plan
     message = new("AttrValue")
     _fill(message, attr)
@@ -124,7 +128,7 @@ def plan_attr_entries(plan: WritePlan, number: int, attrs: Iterable[tuple[str, A
 
 
 def _fill(message: Any, attr: Attr) -> None:
-    kind, value = attr.kind, attr.value
+    kind, value = attr.kind, cast("Any", attr.value)
     if kind == "none":
         return
     if kind == "list":

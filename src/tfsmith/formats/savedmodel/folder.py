@@ -131,16 +131,16 @@ def write_saved_model(model: Model, folder: Path, *, text: bool = False, shards:
         OutputError: The disk refuses.
         LimitError: The main file would be over 2 GiB.
     """
-    plan = plan_saved_model(model)
-    check_size(plan, folder)
     with explained(folder):
         folder.mkdir()
+    _write_variables(model, folder / "variables", shards, link=link)  # first, for the disk is slower than we are
+    plan = plan_saved_model(model)
+    check_size(plan, folder)
     if text:
         write_text_file(folder / "saved_model.pbtxt", "SavedModel", plan)
     else:
         with FileSink(folder / "saved_model.pb") as sink:
             sink.write_span(plan) if isinstance(plan, Span) else plan.write_to(sink)
-    _write_variables(model, folder / "variables", shards, link=link)
     for side in model.side_files:
         if side.leads_out:
             what = "this link leads out of the model, so it is not copied"
@@ -156,11 +156,8 @@ def write_saved_model(model: Model, folder: Path, *, text: bool = False, shards:
 def _write_variables(model: Model, folder: Path, shards: int, *, link: bool) -> None:
     if not model.variables:
         return
-    from tfsmith.formats.checkpoint.writer import copy_checkpoint, write_checkpoint  # reading needs none of it
+    from tfsmith.formats.checkpoint.writer import write_variables
 
     with explained(folder):
         folder.mkdir()
-    if model.checkpoint is not None and model.checkpoint.version == 2:
-        copy_checkpoint(model.checkpoint, folder / "variables", link=link)
-    else:
-        write_checkpoint(folder / "variables", model.variables, shards=shards, link=link)
+    write_variables(model, folder / "variables", shards=shards, link=link)

@@ -29,7 +29,7 @@ from tfsmith.errors import (
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import SpanTensor, Tensor, TensorBase
-from tfsmith.ir.tensor_views import TransposedTensor, verify_tensor
+from tfsmith.ir.tensor_views import TransposedTensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_RANK
 from tfsmith.records import record
@@ -71,7 +71,7 @@ def open_npz(span: Span, path: Path | None = None) -> Weights:
             raise CorruptFileError("it is there twice", path=span.name, where=f"array {name!r}", remedy=_REMEDY)
         tensors[name] = _tensor(_Member(archive, info, span, name))
     files = () if path is None else (path,)
-    return Weights(tensors, _metadata(archive.comment), files, path, has_checksums=True)
+    return Weights(tensors, _metadata(archive.comment), files, path)
 
 
 def write_npz(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -148,7 +148,7 @@ def _new_array(name: str, tensor: Tensor) -> _NewArray:
     from numpy.lib import format as npy
 
     def pieces() -> Iterator[bytes]:
-        verify_tensor(tensor)
+        tensor.verify()
         for part in tensor.parts():
             yield from part.chunks() if isinstance(part, Span) else (part,)
 
@@ -346,8 +346,8 @@ class NpzTensor(TensorBase):
     """The length of the header before the values."""
     swapped: bool = False
 
-    def verify(self) -> None:
-        """Reads the member and compares its checksum, which covers the header too.
+    def verify(self) -> bool:
+        """Reads the member and compares its checksum, which covers the header too; there always is one.
 
         Raises:
             ChecksumError: It is not what was written.
@@ -357,6 +357,7 @@ class NpzTensor(TensorBase):
             crc = zlib.crc32(chunk, crc)
         if crc != self.member.info.CRC:
             raise self.member.problem("its bytes do not fit their checksum", ChecksumError)
+        return True
 
     def numpy(self) -> NDArray[Any]:
         """The values: a view of the mapped file where that is possible, else a copy."""

@@ -20,7 +20,6 @@ from tfsmith.errors import (
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import OpaqueTensor, SpanTensor, Tensor
-from tfsmith.ir.tensor_views import verify_tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_RANK, MAX_WEIGHTS_HEADER
 from tfsmith.records import record
@@ -340,7 +339,7 @@ def _new_header(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> t
 
 
 def _write(sink: FileSink, name: str, tensor: Tensor) -> None:
-    verify_tensor(tensor)
+    tensor.verify()
     start = sink.tell()
     tensor.write_to(sink)
     if sink.tell() - start != tensor.nbytes:

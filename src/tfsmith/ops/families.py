@@ -1,0 +1,213 @@
+"""Families of ops that play one part in a graph. Everybody asks these sets; nobody else keeps a list of op names.
+
+Importing this costs a fraction of a millisecond and needs nothing but `records`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tfsmith.records import record
+
+__all__ = [
+    "BATCH_NORMS",
+    "CALLS",
+    "CONTROL_FLOW",
+    "Call",
+    "DIRECT_CALLS",
+    "ENTERS",
+    "EXITS",
+    "FILES_OF_TABLES",
+    "HANDLE_ENDS",
+    "HANDLE_FACTS",
+    "HANDLE_READS",
+    "HANDLE_WRITES",
+    "HANDS_ON",
+    "ID_INPUTS",
+    "INITIAL_WRITES",
+    "INPUTS",
+    "LIKELY_OUTPUTS",
+    "LOOPS",
+    "MERGES",
+    "NEVER_OUTPUTS",
+    "NEXT_ITERATIONS",
+    "PASSES_ON",
+    "PIPELINES",
+    "PLACEHOLDERS",
+    "REDUCTIONS",
+    "REF_WRITES",
+    "RESTORES",
+    "SAVER_OPS",
+    "SAVES",
+    "SHAPE_INPUTS",
+    "SHAPE_MATH",
+    "SHAPE_QUERIES",
+    "SOME_OF_INPUT",
+    "SWITCHES",
+    "TABLES",
+    "TABLE_FILLS",
+    "VARIABLES",
+    "WITHOUT_OUTPUTS",
+]
+
+
+def _ops(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+# Inputs
+
+PLACEHOLDERS = _ops("Placeholder PlaceholderV2 PlaceholderWithDefault")
+PIPELINES = _ops(
+    "QueueDequeue QueueDequeueV2 QueueDequeueMany QueueDequeueManyV2 QueueDequeueUpTo QueueDequeueUpToV2 "
+    "ReaderRead ReaderReadV2 IteratorGetNext"
+)
+"""They take the next example of a training pipeline."""
+INPUTS = PLACEHOLDERS | {"IteratorGetNext", "_Arg"}
+"""Where a graph or function is fed from outside."""
+
+# Variables
+
+VARIABLES = _ops("Variable VariableV2 VarHandleOp AutoReloadVariable")
+"""Each node is one variable, whose value is in the checkpoint."""
+HANDLE_READS = _ops("ReadVariableOp ResourceGather ResourceGatherNd")
+"""They read a variable through its handle."""
+HANDLE_WRITES = _ops("AssignVariableOp AssignAddVariableOp AssignSubVariableOp")
+"""They write a variable through its handle."""
+HANDLE_FACTS = _ops("VariableShape VarIsInitializedOp")
+"""They ask about a variable through its handle, and not for its value."""
+HANDLE_ENDS = _ops("DestroyResourceOp DisableCopyOnRead")
+"""They take a handle and give nothing."""
+REF_WRITES = _ops("Assign AssignAdd AssignSub")
+"""They write a variable of TensorFlow 1 through its reference."""
+INITIAL_WRITES = _ops("Assign AssignVariableOp")
+"""They give a variable its first value, or the one that was restored."""
+
+# What passes a tensor on
+
+PASSES_ON = _ops("Identity StopGradient Snapshot GuaranteeConst PreventGradient")
+"""Their output is their input, whatever it holds."""
+SWITCHES = _ops("Switch RefSwitch _SwitchN SwitchN")
+MERGES = _ops("Merge RefMerge")
+ENTERS = _ops("Enter RefEnter")
+EXITS = _ops("Exit RefExit")
+NEXT_ITERATIONS = _ops("NextIteration RefNextIteration")
+CONTROL_FLOW = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS | {"LoopCond", "RefLoopCond"}
+"""Loops and conditions of TensorFlow 1."""
+HANDS_ON: Mapping[str, str] = MappingProxyType(
+    {name: name for name in _ops("Enter Exit Identity NextIteration Switch _SwitchN Merge")}
+    | {f"Ref{name}": name for name in _ops("Enter Exit Identity NextIteration Switch Merge Select")}
+)
+"""They pass a variable on, as a handle or a reference; with the op that does the same to a plain tensor."""
+SOME_OF_INPUT = PASSES_ON | _ops(
+    "IdentityN Reshape ExpandDims Squeeze Cast StridedSlice Slice Transpose Tile "
+    "Pack ConcatV2 Unpack Split GatherV2 CheckNumerics"
+)
+"""Their outputs hold values of their first input, and no others but those of inputs beside it."""
+
+# Calls
+
+
+@record
+class Call:
+    """How an op calls functions.
+
+    Attributes:
+        first: The number of the input that is the functions' first argument.
+        types: The attribute with the types of the arguments.
+        functions: The attributes that name functions.
+    """
+
+    first: int
+    types: str
+    functions: tuple[str, ...]
+
+
+_IF, _CASE = Call(1, "Tin", ("then_branch", "else_branch")), Call(1, "Tin", ("branches",))
+_WHILE, _DIRECT = Call(0, "T", ("body", "cond")), Call(0, "Tin", ("f",))
+CALLS: Mapping[str, Call] = MappingProxyType(
+    {
+        "If": _IF,
+        "StatelessIf": _IF,
+        "Case": _CASE,
+        "StatelessCase": _CASE,
+        "While": _WHILE,
+        "StatelessWhile": _WHILE,
+        "PartitionedCall": _DIRECT,
+        "StatefulPartitionedCall": _DIRECT,
+    }
+)
+"""The ops of TensorFlow 2 that call functions of the library."""
+DIRECT_CALLS = frozenset(op for op, call in CALLS.items() if call is _DIRECT)
+LOOPS = frozenset(op for op, call in CALLS.items() if call is _WHILE)
+
+# Tables
+
+TABLES = _ops(
+    "HashTable HashTableV2 MutableHashTable MutableHashTableV2 MutableHashTableOfTensors MutableHashTableOfTensorsV2 "
+    "MutableDenseHashTable MutableDenseHashTableV2 AnonymousHashTable AnonymousMutableHashTable "
+    "AnonymousMutableHashTableOfTensors AnonymousMutableDenseHashTable"
+)
+FILES_OF_TABLES: Mapping[str, int] = MappingProxyType(
+    {"InitializeTableFromTextFile": 1, "InitializeTableFromTextFileV2": 1}
+)
+"""They fill a table from a file; with the number of the input that names it."""
+TABLE_FILLS = frozenset(FILES_OF_TABLES) | _ops(
+    "InitializeTable InitializeTableV2 LookupTableImport LookupTableImportV2"
+)
+
+# Savers
+
+SAVES = _ops("Save SaveSlices SaveV2")
+RESTORES = _ops("Restore RestoreSlice RestoreV2")
+SAVER_OPS = (
+    SAVES
+    | RESTORES
+    | DIRECT_CALLS
+    | INITIAL_WRITES
+    | PLACEHOLDERS
+    | _ops("NoOp Identity Const Pack MergeV2Checkpoints ShardedFilename StringJoin Reshape")
+)
+"""What savers consist of. All of these ops but the saves and restores occur elsewhere, too."""
+
+# Shapes
+
+SHAPE_QUERIES = _ops("Shape ShapeN Size Rank VariableShape BroadcastArgs BroadcastGradientArgs")
+"""They look at the shape of a tensor, never at its values."""
+SHAPE_MATH = _ops(
+    "StridedSlice Slice Pack Unpack ConcatV2 Cast Identity Gather GatherV2 Prod Squeeze ExpandDims "
+    "Mul Add AddV2 Sub FloorDiv Maximum Reshape Range"
+)
+"""What is often done with a shape, and leads nowhere if all that it takes is shapes and constants."""
+SHAPE_INPUTS: Mapping[str, int] = MappingProxyType(
+    {"Reshape": 1, "Fill": 0, "BroadcastTo": 1, "Tile": 1, "RandomUniform": 0, "Slice": 2}
+)
+"""They take sizes as a tensor; with the number of that input."""
+ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "ResourceGather": 1, "GatherNd": 1})
+"""They take rows by their ids; with the number of the input that has the ids."""
+
+# Others
+
+BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
+WITHOUT_OUTPUTS = _ops("NoOp Assert ControlTrigger")
+"""They only order or check."""
+REDUCTIONS = _ops("Mean Sum AddN")
+"""What a loss ends in."""
+LIKELY_OUTPUTS = _ops("Softmax Sigmoid ArgMax TopKV2 LogSoftmax Identity IdentityN BiasAdd")
+"""What a model often ends in."""
+NEVER_OUTPUTS = (
+    SAVES
+    | RESTORES
+    | REF_WRITES
+    | SHAPE_QUERIES
+    | HANDLE_FACTS
+    | VARIABLES
+    | INPUTS
+    | WITHOUT_OUTPUTS
+    | _ops(
+        "Const Print MergeV2Checkpoints StridedSlice IsVariableInitialized ShardedFilename "
+        "StopGradient GuaranteeConst StringJoin ReadVariableOp"
+    )
+)
+"""Ends of a graph that are no answer of a model."""
