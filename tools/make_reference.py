@@ -64,12 +64,18 @@ def commands_page() -> str:
     more = dict(_ROW.findall((ROOT / "README.md").read_text()))
     pieces = [COMMANDS_HEAD, _table(("command", "what it does"), _verb_rows()), "\n"]
     for verb in VERBS:
+        first, _, action = verb.partition(" ")
+        if action and not VERBS[first][0]:  # it is told of with its verb
+            continue
         parser = parser_of(verb)
         link = f"More: {more[verb]}.\n\n" if "](" in more.get(verb, "") else ""
         pieces += _command(parser, 2, link)
     pieces.append(COMPAT_HEAD)
     for file in sorted((ROOT / "src/tfsmith/compat").glob("[a-z]*.py")):
-        parser = import_module(f"tfsmith.compat.{file.stem}")._parser()
+        module = import_module(f"tfsmith.compat.{file.stem}")
+        if not hasattr(module, "_parser"):  # what two of them share
+            continue
+        parser = module._parser()
         parser.prog = f"python -m tfsmith.compat.{file.stem}"
         pieces += _command(parser, 3)
     return "".join(pieces)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tfsmith._version import __version__
@@ -32,6 +32,8 @@ from tfsmith.view.text import json_value
 
 __all__ = ["main", "parser_of"]
 
+_WHAT = "The workshop for TensorFlow model files that needs no TensorFlow."
+
 
 @rare_collections()
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,21 +48,34 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _main(words: list[str]) -> int:
     name, rest = _command(words)
-    if not name:
-        return _top(words)
-    home, _ = VERBS[name]
-    if not home:
-        actions = {key: row for key, row in VERBS.items() if key.startswith(f"{name} ")}
-        return _choose(rest, actions, f"tfsmith {name}", VERBS[name][1])
-    verb = read_verb(name, home)
+    if not name or not VERBS[name][0]:
+        return _choose(name, rest)
+    verb = read_verb(name, VERBS[name][0])
     parsed = make_parser(verb).parse_args(rest)
     spell = speller(verb)
     return run(lambda: _work(verb, parsed, spell), debug=parsed.debug, spell=spell)
 
 
 def parser_of(name: str) -> LineParser:
-    """The parser of a command, with all that it takes."""
-    return make_parser(read_verb(name, VERBS[name][0]))
+    """The parser of a command, with all that it takes; of a verb with actions, with theirs."""
+    home, line = VERBS[name] if name else ("", _WHAT)
+    if home:
+        return make_parser(read_verb(name, home))
+    parser = LineParser(prog=f"tfsmith {name}".rstrip(), description=f"{line[0].upper()}{line[1:].rstrip('.')}.")
+    parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
+    kind = "ACTION" if name else "VERB"
+    found = parser.add_subparsers(dest="name", metavar=kind, required=True, parser_class=LineParser)
+    for one, key in _below(name).items():
+        inner = found.add_parser(one, help=VERBS[key][1])
+        if name:
+            make_parser(read_verb(key, VERBS[key][0]), parser=inner)
+    return parser
+
+
+def _below(name: str) -> dict[str, str]:
+    """The actions of a verb by their own names, or all verbs."""
+    start = f"{name} " if name else ""
+    return {key[len(start) :]: key for key in VERBS if key.startswith(start) and " " not in key[len(start) :]}
 
 
 def _command(words: list[str]) -> tuple[str, list[str]]:
@@ -72,24 +87,12 @@ def _command(words: list[str]) -> tuple[str, list[str]]:
     return "", words
 
 
-def _top(words: list[str]) -> int:
-    """No verb: help, the version, or what may have been meant."""
-    verbs = {name: row for name, row in VERBS.items() if " " not in name}
-    return _choose(words, verbs, "tfsmith", "The workshop for TensorFlow model files that needs no TensorFlow.")
-
-
-def _choose(words: list[str], verbs: Mapping[str, tuple[str, str]], prog: str, what: str) -> int:
-    """Lists verbs, or the actions of one; or says which may have been meant."""
-    parser = LineParser(prog=prog, description=what)
-    parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
-    kind = "verb" if prog == "tfsmith" else "action"
-    found = parser.add_subparsers(dest=kind, metavar=kind.upper(), required=True, parser_class=LineParser)
-    names = [name.split()[-1] for name in verbs]
-    for name, (_, line) in zip(names, verbs.values(), strict=True):
-        found.add_parser(name, help=line)
+def _choose(name: str, words: list[str]) -> int:
+    """No verb, or no action of one: help, the version, or what may have been meant."""
+    parser, names = parser_of(name), list(_below(name))
     word = next((word for word in words if not word.startswith("-")), None)
     if word is not None and word not in names and not {"-h", "--help", "--version"} & set(words):
-        parser.error(f"there is no {kind} {word!r}{similar(word, names)}")
+        parser.error(f"there is no {'action' if name else 'verb'} {word!r}{similar(word, names)}")
     parser.parse_args(words)
     return BAD
 
