@@ -366,6 +366,7 @@ def test_the_python_way(bert: Path, tmp_path: Path) -> None:
     assert len(done.matches) == 1
     assert (done.reason, done.nearest_miss) == (None, None)
     assert done.save(tmp_path / "new.pb", as_="keep").notes == done.notes
+    assert "name it as an output (outputs=)" in str(done.notes[0])
     again = tfsmith.replace(done.model, recipe)
     assert not again.matches
     assert again.reason

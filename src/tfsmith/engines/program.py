@@ -33,6 +33,9 @@ from tfsmith.passes.interface import (
 
 __all__ = ["ModelProgram", "make_program"]
 
+_TAGS = ("serve",)
+"""What a SavedModel of a graph without tags gets when it is written."""
+
 
 def make_program(
     model: Model, outputs: Sequence[str] | None = None, *, signature: str | None = None, inputs: Iterable[str] = ()
@@ -248,7 +251,7 @@ class ModelProgram:
         if filled is not None:
             target = folder / "saved_model"
             write(frozen.model, target, "saved_model")
-            return ProgramFiles("saved_model", target, inputs, outputs, frozen.model.meta.tags)
+            return ProgramFiles("saved_model", target, inputs, outputs, frozen.model.meta.tags or _TAGS)
         try:
             write(frozen.model, folder / "graph.pb", "pb")
         except LimitError:
@@ -273,7 +276,7 @@ class ModelProgram:
     def _large_files(self, folder: Path, write: WriteModel) -> ProgramFiles:
         """A model over 2 GiB, which only a SavedModel with its variables can hold."""
         inputs, outputs = self._named()
-        tags = self.model.meta.tags or ("serve",)
+        tags = self.model.meta.tags or _TAGS
         exported = export_pass(self.model, ExportOptions({SERVING_DEFAULT: (inputs, outputs)}, tags=tags, prune=True))
         write(exported.model, folder, "saved_model")
         return ProgramFiles("saved_model", folder, inputs, outputs, tags)

@@ -391,7 +391,7 @@ def _missing(model: Model, node: Node, key: str, where: str) -> NotFoundInModelE
     path = model.checkpoint.prefix if model.checkpoint else model.path
     if not model.variables:
         what = f"variable {node.name!r} has no value: there is no checkpoint"
-        remedy = "pass the checkpoint that belongs to the graph ({checkpoint})"
+        remedy = "pass the checkpoint that belongs to the graph ({checkpoint=PREFIX})"
         return NotFoundInModelError(what, path=model.path, where=where or None, remedy=remedy)
     what = f"the checkpoint has no value for variable {node.name!r}{named}"
     remedy = f"{there}; pass the checkpoint that belongs to the graph, or leave the variable out ({{excluded}})"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "Frozen", "freeze"]
 
 FLAGS = {"out": ("--output",)}
+_KINDS: tuple[FileKind, ...] = ("pb", "pbtxt", "saved_model")
 
 
 @records.record
@@ -64,7 +65,7 @@ class Frozen(FrozenGraph, ModelResult):
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The kinds of files that it can be written as."""
-        return "pb", "pbtxt", "saved_model"
+        return _KINDS
 
     def made_for(self, destination: Destination) -> Frozen:
         """As a SavedModel it has what fills its tables; and it may be of any size, for over 2 GiB its weights stay."""
@@ -151,7 +152,7 @@ def freeze(
         {name: Shape.of(dims) for name, dims in (input_shapes or {}).items()},
         inline=inline,
         initializers=tuple(initializers),
-        keep_init=out is not None and kind_of(out, as_) == "saved_model",
+        keep_init=out is not None and kind_of(out, as_, may=_KINDS) == "saved_model",
         fold_shapes=fold_shapes,
     )
     return _frozen(source, options).placed(out, {**shared, "as_": as_})

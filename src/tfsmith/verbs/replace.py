@@ -173,6 +173,8 @@ class Replaced(Replacement, ModelResult):
 
     def _changes(self) -> tuple[list[Node], int]:
         """The nodes that are new, and how many are gone."""
+        if not self.model.has_graph:  # it was written as a checkpoint alone
+            return [], 0
         before, after = self.source.graph, self.model.graph
         pairs = [(before, after), *((before.library[name], one) for name, one in after.library.items())]
         added: list[Node] = []
