@@ -217,6 +217,16 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         (["--input-shape", "input_ids"], "write NAME=1,128"),
         (["--checkpoint", "nowhere"], "there is no checkpoint with this prefix"),
         (["--except", "bert/*", "--as", "saved_model"], "some variables are to stay variables"),
+        (["--outputs", ""], "error: --outputs names nothing; write A,B, or leave it out\n"),
+        (
+            ["--outputs", "loss/output", "--outputs", " , "],
+            "error: --outputs names nothing; write A,B, or leave it out\n",
+        ),
+        (
+            ["--verify-engine", "openvino"],
+            "error: --verify-engine goes with --verify; add --verify, or leave it out\n",
+        ),
+        (["--op-library", "ops.so"], "error: --op-library goes with --verify; add --verify, or leave it out\n"),
     ],
 )
 def test_wrong_arguments(
@@ -228,6 +238,15 @@ def test_wrong_arguments(
     assert error.count("\n") == 1
     assert message in error
     assert not list(tmp_path.iterdir())
+
+
+def test_outputs_given_twice_add_up(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--outputs", "loss/output", "--outputs", "bert/pooler/dense/Tanh,loss/BiasAdd"]
+    assert main(["freeze", str(folder / "saved_model"), "-o", str(tmp_path / "out.pb"), *words]) == 0
+    assert capsys.readouterr().out == (
+        "Converted 41 variables to const ops.\n"
+        "output loss/output:0\noutput bert/pooler/dense/Tanh:0\noutput loss/BiasAdd:0\n"
+    )
 
 
 def test_likely_outputs_are_offered_when_it_is_not_clear() -> None:
