@@ -12,13 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.support import planted
 from tests.support.helpers import attr_value, field, graph_def, node_def, write_files
-from tfsmith.cli.show_text import sections
 
 import tfsmith
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
-from tfsmith.verbs.show import show_facts
+from tfsmith.verbs.show import Shown, show_facts
 from tfsmith.wire.messages import new
 
 BASES = (planted.graph(), planted.meta_graph("serve"), planted.saved_model())
@@ -30,7 +29,7 @@ def look(data: bytes) -> None:
     model = tfsmith.load(data)
     facts = show_facts(model, parts=PARTS)
     json.dumps(facts, allow_nan=False)
-    sections(facts, summary=True)
+    list(Shown(model, facts).report())
     tfsmith.graph_text(model)
     _look_inside(model)
 
