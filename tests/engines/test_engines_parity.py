@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -89,8 +90,9 @@ def test_tf1_models(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(found[key.replace("/", "_")], wanted[key], rtol=1e-5, atol=1e-6)
         assert_close(tfsmith.run(made.prefix, made.feeds, made.outputs, engine=engine), wanted)
     if tables:
-        with pytest.raises(LackError, match=r"HashTableV2 \(hash_table\): OpenVINO says: .* is not initialized"):
+        with pytest.raises(LackError) as caught:
             tfsmith.run(made.saved_model, made.feeds, engine="openvino")
+        assert re.search(r"HashTableV2 \(hash_table\): OpenVINO says: .* is not initialized", caught.value.what)
         with tfsmith.compile(made.prefix, made.outputs) as runner:
             assert runner.engine == "tensorflow"
             assert "openvino lacks" in runner.refusals[0]

@@ -22,6 +22,7 @@ from tfsmith.errors import (
     UnreadableFileError,
     UsageError,
     WrongFileError,
+    worded,
 )
 from tfsmith.formats.sniff import sniff
 from tfsmith.storage.span import from_bytes
@@ -38,7 +39,7 @@ def _error(path: Path, error: type[TfsmithError] = WrongFileError, **options: ob
     with pytest.raises(error) as caught:
         tfsmith.load(path, **options)  # type: ignore[arg-type]
     assert type(caught.value) is error
-    text = f"{caught.value.what}; {caught.value.remedy}"
+    text = worded(f"{caught.value.what}; {caught.value.remedy}")
     return text if caught.value.path == str(path) else f"{caught.value.path}: {text}"
 
 
@@ -138,7 +139,7 @@ def test_folder_without_state_file_has_one_checkpoint_or_needs_a_choice(training
     (training / "checkpoint").unlink()
     expected = (
         "the folder has no `checkpoint` file that says which of its 3 checkpoints is the latest; "
-        "pass one by its prefix or by --step: model.ckpt-0, model.ckpt-90, model.ckpt-100"
+        "pass one by its prefix or by step=: model.ckpt-0, model.ckpt-90, model.ckpt-100"
     )
     assert _error(training, UnreadableFileError) == expected
     (tmp_path / "one").mkdir()
@@ -396,18 +397,18 @@ def test_steps_and_checkpoints_that_make_no_sense(training: Path, saved_model: P
     assert (
         _error(training, NotFoundInModelError, step=5) == "there is no checkpoint of step 5; the steps are: 0, 90, 100"
     )
-    step = "--step chooses among the checkpoints of a folder"
+    step = "step= chooses among the checkpoints of a folder"
     assert _error(training / "model.ckpt-90", UsageError, step=5) == f"{step}; pass the folder"
-    assert _error(saved_model, UsageError, step=5) == f"{step}; this is a SavedModel; leave --step out"
+    assert _error(saved_model, UsageError, step=5) == f"{step}; this is a SavedModel; leave step= out"
     graph = training / "graph.pbtxt"
     prefix = training / "model.ckpt-90"
-    assert _error(graph, UsageError, checkpoint=prefix, step=5) == f"{prefix}: {step}; pass the folder as --checkpoint"
+    assert _error(graph, UsageError, checkpoint=prefix, step=5) == f"{prefix}: {step}; pass the folder as checkpoint="
     missing = training / "none"
     expected = f"{missing}: there is no checkpoint with this prefix; check the path"
     assert _error(graph, UnreadableFileError, checkpoint=missing) == expected
     expected = (
         "MODEL is itself a checkpoint, so it has no graph for another one; "
-        "pass the graph as MODEL and the checkpoint as --checkpoint"
+        "pass the graph as MODEL and the checkpoint as checkpoint="
     )
     assert _error(prefix, UsageError, checkpoint=prefix) == expected
 

@@ -17,19 +17,17 @@ import tfsmith
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
-from tfsmith.verbs.show import Shown, show_facts
 from tfsmith.wire.messages import new
 
 BASES = (planted.graph(), planted.meta_graph("serve"), planted.saved_model())
-PARTS = ("variables", "ops", "nodes", "collections", "functions", "outputs")
 
 
 def look(data: bytes) -> None:
     """Asks a model for everything that it has."""
     model = tfsmith.load(data)
-    facts = show_facts(model, parts=PARTS)
-    json.dumps(facts, allow_nan=False)
-    list(Shown(model, facts).report())
+    shown = tfsmith.show(model, all=True)
+    json.dumps(shown.to_json(), allow_nan=False)
+    assert str(shown)
     tfsmith.graph_text(model)
     _look_inside(model)
 
@@ -127,7 +125,7 @@ def test_functions_that_call_themselves_and_each_other() -> None:
         function.ret["y"] = "call:y:0"
     model = tfsmith.load(graph)
     _look_inside(model)
-    assert show_facts(model, parts=PARTS)["graph"]["functions"] == 3
+    assert tfsmith.show(model, all=True).facts["graph"]["functions"] == 3
 
 
 def test_depth_is_bounded() -> None:

@@ -73,12 +73,12 @@ def test_two_outputs_of_one_node_are_two_inputs() -> None:
 
 def test_names_that_are_taken() -> None:
     found = pattern(Node("y", "AddV2", ("x", "x:1"), {"T": FLOAT}), Node("x.1", "Relu", ("x",), {"T": FLOAT}), seeds=2)
-    assert query(found).inputs == ("x", "x.1_")
+    assert query(found).inputs == ("x", "x.1_1")
     made = recipe_from_pattern(found, Node("y", "Mine", ("x:1", "y"))).variants[0]
-    assert made.targets[0].name == "y_"
+    assert made.targets[0].name == "y_1"
     assert made.targets[0].rename == "y"
-    assert made.targets[0].inputs == ("x.1_", "y")  # the last is the wanted node, not the new one
-    assert made.outputs[Endpoint("y", 0)] == Endpoint("y_", 0)
+    assert made.targets[0].inputs == ("x.1_1", "y")  # the last is the wanted node, not the new one
+    assert made.outputs[Endpoint("y", 0)] == Endpoint("y_1", 0)
 
 
 def test_as_functions_spell_it() -> None:

@@ -440,7 +440,7 @@ def test_folder_is_whole_or_nothing(tmp_path: Path) -> None:
 
 def test_existing_folder_is_only_replaced_when_asked(tmp_path: Path) -> None:
     write_files(tmp_path / "out", {"f": b"old"})
-    with pytest.raises(OutputError, match="the output exists already; choose another, or pass --force"):
+    with pytest.raises(OutputError, match="the output exists already; choose another, or pass force=True"):
         Output(tmp_path / "out", folder=True).check()
     with Output(tmp_path / "out", folder=True, force=True) as output:
         write_files(output.aside, {"g": b"new"})
@@ -543,7 +543,7 @@ def test_only_a_saved_model_is_replaced_by_one(tmp_path: Path) -> None:
     assert files_of(tmp_path / "home") == {"letter.txt": b"dear"}
     tfsmith.save(model, tmp_path / "copy")
     write_files(tmp_path / "copy", {"stale": b""})
-    with pytest.raises(OutputError, match="pass --force"):
+    with pytest.raises(OutputError, match="pass force=True"):
         tfsmith.save(model, tmp_path / "copy")
     tfsmith.save(model, tmp_path / "copy", force=True)
     assert files_of(tmp_path / "copy") == files_of(tmp_path / "model")

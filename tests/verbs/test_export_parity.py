@@ -155,7 +155,7 @@ def test_several_signatures_fixed_batch_and_shards(tmp_path: Path) -> None:
             "logits": ({"x": "x:0"}, {"logits": "net/logits:0"}),
         },
         "batch_size": 2,
-        "tags": ("serve", "cpu"),
+        "set_tags": ("serve", "cpu"),
     }
     tfsmith.export(made.prefix, tmp_path / "out", **options, shards=3)
     assert len(list((tmp_path / "out" / "variables").glob("*.data-*"))) == 3

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.support.helpers import files_of
 
 import tfsmith
 from tfsmith import records
@@ -258,13 +259,19 @@ def test_a_wrong_result_is_not_left_in_place(
 
 
 def test_what_is_there_is_not_replaced_without_force(bert: Path, tmp_path: Path) -> None:
-    (tmp_path / "there").mkdir()
-    (tmp_path / "there" / "file").write_text("mine")
-    command = ["convert", str(bert / "saved_model"), "-o", str(tmp_path / "there"), "--verify"]
+    """With it, a SavedModel is replaced by one, and any other folder stays."""
+    there = tmp_path / "there"
+    there.mkdir()
+    (there / "file").write_text("mine")
+    command = ["convert", str(bert / "saved_model"), "-o", str(there), "--verify"]
+    assert main(command) == main([*command, "--force"]) == 2
+    assert files_of(there) == {"file": b"mine"}
+    (there / "saved_model.pb").write_text("old")
     assert main(command) == 2
-    assert (tmp_path / "there" / "file").read_text() == "mine"
+    assert files_of(there) == {"file": b"mine", "saved_model.pb": b"old"}
     assert main([*command, "--force"]) == 0
-    assert (tmp_path / "there" / "saved_model.pb").exists()
+    assert not (there / "file").exists()
+    assert (there / "saved_model.pb").read_bytes() == (bert / "saved_model/saved_model.pb").read_bytes()
 
 
 def test_a_tensorflow_2_model_is_converted_and_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

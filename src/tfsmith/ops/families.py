@@ -40,6 +40,7 @@ __all__ = [
     "RESTORES",
     "SAVER_OPS",
     "SAVES",
+    "SHAPES",
     "SHAPE_INPUTS",
     "SHAPE_MATH",
     "SHAPE_QUERIES",
@@ -173,7 +174,9 @@ SAVER_OPS = (
 
 # Shapes
 
-SHAPE_QUERIES = _ops("Shape ShapeN Size Rank VariableShape BroadcastArgs BroadcastGradientArgs")
+SHAPES = _ops("Shape ShapeN Size Rank")
+"""They take no more of a tensor than its shape."""
+SHAPE_QUERIES = SHAPES | _ops("VariableShape BroadcastArgs BroadcastGradientArgs")
 """They look at the shape of a tensor, never at its values."""
 SHAPE_MATH = _ops(
     "StridedSlice Slice Pack Unpack ConcatV2 Cast Identity Gather GatherV2 Prod Squeeze ExpandDims "

@@ -13,6 +13,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import free_name
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Match, Query, Unit, Variant
+from tfsmith.ops.families import SHAPES
 from tfsmith.ops.inference import Inference
 from tfsmith.passes.bert_node import with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
@@ -166,7 +167,7 @@ class _Fusion:
     def _outside_users(self, name: str, inside: set[str]) -> set[str]:
         """The users of a node that are not inside, and that take more of it than its shape."""
         found = self._users.get(name, set()) - inside
-        return {user for user in found if self._body[user].op not in ("Shape", "ShapeN", "Size", "Rank")}
+        return {user for user in found if self._body[user].op not in SHAPES}
 
     def _between(self, layer: Layer, ends: set[str]) -> set[str]:
         """The nodes from what a layer gives back to given ones."""

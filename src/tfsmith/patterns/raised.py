@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.tensor import FilledTensor, Tensor
+from tfsmith.ops.families import PASSES_ON, VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.sizes import Size, times
 from tfsmith.patterns.algebra import ONE, ZERO, Algebra, Arg, Atom, Axes, Label, Product, Value, constant_of, scaled
@@ -22,7 +23,7 @@ __all__ = ["Raised", "Reading"]
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _NUMBERS = (*_FLOATS, *_INTEGERS)
-_WEIGHTS = ("Const", "VariableV2", "Variable", "ReadVariableOp")
+_WEIGHTS = VARIABLES | {"Const", "ReadVariableOp"}
 
 
 class Reading(NamedTuple):
@@ -620,9 +621,8 @@ _FUNCTIONS = (
 _TOGETHER = (
     *("Minimum", "Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalOr"),
 )
-_SAME = ("Identity", "StopGradient", "Snapshot", "PreventGradient", "CheckNumerics", "EnsureShape", "GuaranteeConst")
 _RULES: Mapping[str, _Rule] = MappingProxyType(
-    dict.fromkeys(_SAME, _same)
+    dict.fromkeys((*PASSES_ON, "CheckNumerics", "EnsureShape"), _same)
     | {name: _function(name.lower()) for name in _FUNCTIONS}
     | {name: _together(name.lower()) for name in _TOGETHER}
     | dict.fromkeys(("Add", "AddV2"), _binary(_add))

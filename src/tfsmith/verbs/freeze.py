@@ -152,7 +152,7 @@ def freeze(
         {name: Shape.of(dims) for name, dims in (input_shapes or {}).items()},
         inline=inline,
         initializers=tuple(initializers),
-        keep_init=out is not None and kind_of(out, as_, may=_KINDS) == "saved_model",
+        keep_init=(as_ if out is None else kind_of(out, as_, may=_KINDS)) == "saved_model",
         fold_shapes=fold_shapes,
     )
     return _frozen(source, options).placed(out, {**shared, "as_": as_})

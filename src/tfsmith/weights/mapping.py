@@ -10,7 +10,7 @@ from typing import Any
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.names import nearest, training_names
+from tfsmith.ir.names import nearest, shortened, training_names
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.tensor_views import JoinedTensor, TransposedTensor, cast_tensor, resize_rows, split_tensor
 from tfsmith.ir.weights import Weights
@@ -157,7 +157,7 @@ def apply_map(
         reverse: Whether to go from the map's target names to its source names.
 
     Raises:
-        NotFoundInModelError: Weights are missing; all are named.
+        NotFoundInModelError: Weights are missing; the first are named.
         InvalidModelError: A weight has a shape that a rule cannot work with.
         UsageError: There is no such task.
     """
@@ -219,9 +219,8 @@ def _dropped(weights: Weights, found: WeightMap, task: Task | None) -> set[str]:
 
 
 def _missing(weights: Weights, missing: Sequence[str], found: WeightMap, task: Task | None) -> NotFoundInModelError:
-    names = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
     whose = f"the map {found.name!r}" if task is None else f"the task {task.name} of the map {found.name!r}"
-    what = f"{len(missing)} weights that {whose} needs are missing: {names}"
+    what = f"{len(missing)} weights that {whose} needs are missing: {shortened(missing, 60)}"
     others = ", ".join(one.name for one in found.tasks if task is None or one.name != task.name)
     remedy = f"choose another task ({{task={others}}}), or another map" if others else "choose another map"
     return NotFoundInModelError(what, path=weights.path, remedy=remedy)
