@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -235,9 +236,10 @@ def test_a_saved_model_keeps_what_fills_its_tables(tmp_path: Path) -> None:
     """Whether that is asked for by `as_`, by the output, or when it is saved; a plain graph has none of it."""
     plain = small()
     graph = plain.graph.replace(nodes=(*plain.graph.nodes, Node("fill", "NoOp", ())))
-    collections = Part.of({"saved_model_main_op": Collection("node", ("fill",))})
+    collections: Mapping[str, Collection] = {"saved_model_main_op": Collection("node", ("fill",))}
     info = Part.of(MetaInfo(tags=("serve",)))
-    model = records.replace(plain, meta_graphs=(MetaGraph(Part.of(graph), info, collections_part=collections),))
+    meta = MetaGraph(Part.of(graph), info, collections_part=Part.of(collections))
+    model = records.replace(plain, meta_graphs=(meta,))
     asked = tfsmith.freeze(model, ["y"], as_="saved_model")
     written = tfsmith.freeze(model, ["y"], out=tmp_path / "written")
     later = tfsmith.freeze(model, ["y"])
