@@ -70,8 +70,7 @@ class Spelling:
         return tf.where(condition, scores, -1e9)
 
     def normalized(self, tf: Any, x: Any) -> Any:
-        gamma, beta = self.weight(tf, WIDTH) + 0.0, self.weight(tf, WIDTH)
-        gamma = self.weight(tf, WIDTH)
+        gamma, beta = self.weight(tf, WIDTH), self.weight(tf, WIDTH)
         if self.norm == "moments":
             mean, variance = tf.nn.moments(x, [-1], keepdims=True)
             return tf.nn.batch_normalization(x, mean, variance, beta, gamma, self.epsilon)
@@ -136,11 +135,12 @@ def written(model: tfsmith.Model, folder: Path) -> bytes:
     return (folder / "fused.pb").read_bytes()
 
 
-PROJECTIONS = ("rows", "tensordot", "turned")
+PROJECTIONS = ("rows", "tensordot", "turned", "einsum")
 MASKS = ("multiplied", "subtracted", "with ones", "where")
 CASES: list[tuple[str, str, str, str, str]] = [
-    *product(PROJECTIONS, ("query",), MASKS, ("moments",), ("tanh",)),
-    *product(PROJECTIONS, ("after", "rsqrt"), ("multiplied",), ("moments", "plain"), ("erf",)),
+    *product(PROJECTIONS, ("query",), ("multiplied",), ("moments",), ("tanh",)),
+    *product(("rows",), ("query",), MASKS[1:], ("plain",), ("erf",)),
+    *product(("tensordot",), ("after", "rsqrt"), ("multiplied",), ("moments", "plain"), ("erf",)),
 ]
 
 
@@ -166,6 +166,17 @@ def test_an_output_keeps_its_name(tmp_path: Path) -> None:
     found = fused(data)
     assert len(found.encoders) == 1
     np.testing.assert_allclose(computed(written(found.model, tmp_path)), computed(data), atol=1e-4, rtol=1e-4)
+
+
+def test_the_verbs_say_what_it_is_and_optimize_it(tmp_path: Path) -> None:
+    path = tmp_path / "model.pb"
+    path.write_bytes(made(Spelling("tensordot", "rsqrt", "where", "plain", "erf")))
+    (facts,) = tfsmith.show(path, architecture=True).facts["architecture"]
+    assert facts["text"] == "encoder of 2 layers, hidden 16, heads 4, intermediate 32, gelu erf, epsilon 1e-06"
+    done = tfsmith.optimize(path, tmp_path / "fast.pb", outputs=["out"], repeat=0, batch_size=3)
+    assert done, list(done.report())
+    assert [len(match.units) for match in done.replaced.matches] == [LAYERS]
+    assert "Bert" in {node.op for node in tfsmith.load(tmp_path / "fast.pb").graph}
 
 
 REFUSED: dict[str, tuple[Callable[[Spelling], None], str]] = {

@@ -97,13 +97,14 @@ class Graph(Body):
         nodes: tuple[Node, ...] | None = None,
         versions: Versions | None = None,
         library: Library | None = None,
+        ops: OpLookup | None = None,
     ) -> Graph:
         """Another graph with these changes; what is not named stays as it is, byte for byte."""
         return Graph(
             self._nodes if nodes is None else nodes,
             self.versions_part if versions is None else versions,
             self.library if library is None else library,
-            ops=self.op_def,
+            ops=self.op_def if ops is None else ops,
             extras=self.extras,
         )
 

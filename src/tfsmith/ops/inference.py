@@ -83,12 +83,21 @@ class Inference:
         graph: The graph, with its library.
         objects: What TensorFlow 2 saved of the Python objects: it knows the variables that functions capture.
         trust_notes: Whether shapes count that were noted down at nodes and arguments by who wrote the file.
+        inside: A function that is looked at by itself: the open sizes of its arguments have names, too.
 
     Attributes:
         conflicts: What was found so far that cannot be.
     """
 
-    def __init__(self, graph: Graph, objects: ObjectGraph | None = None, *, trust_notes: bool = True) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        objects: ObjectGraph | None = None,
+        *,
+        trust_notes: bool = True,
+        inside: Function | None = None,
+    ) -> None:
+        self._inside = inside
         self.conflicts: list[ShapeConflict] = []
         self._graph = graph
         self._objects = objects
@@ -213,11 +222,13 @@ class Inference:
         """A placeholder, with names for its open sizes."""
         if known.dims is None or (not known.dims and self._graph.versions.producer <= _SCALARS_UNKNOWN):
             return NOTHING
-        if not set("*+()").isdisjoint(node.name):
-            return known
-        return known._replace(dims=tuple(f"{node.name}.{at}" if d is None else d for at, d in enumerate(known.dims)))
+        return _with_names(node.name, known)
 
     def _argument(self, body: Body, name: str) -> Known:
+        found = self._given(body, name)
+        return _with_names(name, found) if body is self._inside else found
+
+    def _given(self, body: Body, name: str) -> Known:
         if not isinstance(body, Function) or name not in body.args:
             return NOTHING
         captured = self._captured(body, name)
@@ -333,6 +344,13 @@ class Inference:
                             calls.setdefault(func.name, []).append(_Call(body, node, CALLS[node.op].first))
             self._calls = calls
         return self._calls
+
+
+def _with_names(owner: str, known: Known) -> Known:
+    """With names for its open sizes."""
+    if known.dims is None or not set("*+()").isdisjoint(owner):
+        return known
+    return known._replace(dims=tuple(f"{owner}.{at}" if size is None else size for at, size in enumerate(known.dims)))
 
 
 def _functions(node: Node) -> Iterator[Func]:

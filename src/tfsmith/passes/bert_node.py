@@ -6,14 +6,26 @@ from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 
 from tfsmith.ir.attr import Attr, float32
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.function import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
+from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.recipe import Match
+from tfsmith.records import replace
 
-__all__ = ["BERT", "Change", "Ranges", "bert_nodes", "change_bert_nodes", "mask_adder", "quantize_bert_nodes"]
+__all__ = [
+    "BERT",
+    "Change",
+    "Ranges",
+    "bert_nodes",
+    "change_bert_nodes",
+    "mask_adder",
+    "quantize_bert_nodes",
+    "with_bert_op",
+]
 
 _INT8 = Attr("type", dtype_named("qint8"))
 _FLOAT = dtype_named("float32")
@@ -46,6 +58,32 @@ Change = Callable[[str | None, Node], Mapping[str, Attr]]
 """Attributes to set in a node, by the function that it is in (None for the graph itself) and the node."""
 Ranges = Mapping[tuple[str | None, str], tuple[float, ...]]
 """Ranges for each node `Bert`, by its function and its name: low and high of four places, layer by layer."""
+
+
+class _Ops:
+    """Finds the op `Bert` besides those that a model knows."""
+
+    __slots__ = ("_others",)
+
+    def __init__(self, others: OpLookup) -> None:
+        self._others = others
+
+    def __call__(self, name: str) -> OpDef | None:
+        return BERT if name == BERT.name else self._others(name)
+
+
+def with_bert_op(model: Model) -> Model:
+    """The model with the definition of the op, which names its output inside of functions. Nothing else changes."""
+    ops = _Ops(model.graph.op_def)
+    functions = {name: Function(name, one.part, ops, one.base) for name, one in model.graph.library.items()}
+    library = model.graph.library.replace(functions) if functions else None
+    known = model.replace_graph(model.graph.replace(library=library, ops=ops))
+    if known.kind not in ("saved_model", "metagraph"):
+        return known
+    info = replace(known.meta.info, ops={**known.meta.info.ops, BERT.name: BERT})
+    metas = list(known.meta_graphs)
+    metas[known.selected] = replace(known.meta, info_part=Part.of(info))
+    return replace(known, meta_graphs=tuple(metas))
 
 
 def mask_adder(model: Model, match: Match) -> float | None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from tfsmith.ir.body import Body
+from tfsmith.ir.function import Function
+from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint
+from tfsmith.ops.inference import Inference
 from tfsmith.patterns.formula import (
     Activation,
     Attention,
@@ -23,7 +27,7 @@ from tfsmith.patterns.formula import (
 from tfsmith.patterns.raised import Raised, Reading
 from tfsmith.records import record
 
-__all__ = ["Layer", "Stack", "find_stacks"]
+__all__ = ["Layer", "Stack", "find_stacks", "model_stacks", "raised_bodies"]
 
 
 def _attention(x: Formula) -> Attention:
@@ -99,6 +103,24 @@ class Stack:
         parts = [f"{self.kind} of {count} layer{'s' * (count != 1)}"]
         parts += [f"{name} {size}" for name, size in sizes.items() if size is not None]
         return ", ".join([*parts, str(first.found["activation"]), f"epsilon {first.norm('norm1').epsilon:g}"])
+
+
+def raised_bodies(model: Model) -> Iterator[tuple[str | None, Raised, Inference]]:
+    """The graph and the functions that have a softmax, each raised by itself, by the name of the function."""
+    graph = model.graph
+    bodies: list[tuple[str | None, Body]] = [(None, graph), *graph.library.items()]
+    for name, body in bodies:
+        if any(node.op in ("Softmax", "Exp") for node in body):
+            inside = body if isinstance(body, Function) else None
+            inference = Inference(graph, model.meta.objects, inside=inside)
+            yield name, Raised(body, inference), inference
+
+
+def model_stacks(model: Model) -> Iterator[tuple[str | None, Stack]]:
+    """The stacks of equal layers in a model's graph and functions, with the function that each is in."""
+    for name, raised, _ in raised_bodies(model):
+        for stack in find_stacks(raised):
+            yield name, stack
 
 
 def find_stacks(raised: Raised) -> tuple[Stack, ...]:

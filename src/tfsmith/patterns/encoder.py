@@ -7,16 +7,17 @@ from math import isfinite, sqrt
 from types import MappingProxyType
 from typing import Any
 
-from tfsmith.ir.body import Body
 from tfsmith.ir.body_editor import BodyEditor
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import free_name
 from tfsmith.ir.node import Endpoint
+from tfsmith.ir.recipe import Match, Query, Unit, Variant
 from tfsmith.ops.families import SHAPES
 from tfsmith.ops.inference import Inference
+from tfsmith.passes.bert_node import with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
-from tfsmith.patterns.architecture import Layer, Stack, find_stacks
+from tfsmith.patterns.architecture import Layer, Stack, find_stacks, raised_bodies
 from tfsmith.patterns.formula import Heads, Kernel
 from tfsmith.patterns.raised import Raised, Reading
 from tfsmith.records import record
@@ -25,6 +26,7 @@ __all__ = ["Encoder", "Fused", "Refusal", "fuse_encoders"]
 
 _ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh"})
 FLOAT = dtype_named("float32")
+_BY_STRUCTURE = Variant("by structure", Query((), (), (Endpoint("output", 0),)), (), {})
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
 _LARGE = 1e4
 """What is at least taken off the scores of words that are hidden."""
@@ -50,6 +52,11 @@ class Encoder:
     stack: Stack
     removed: int
 
+    @property
+    def match(self) -> Match:
+        """The same as a match of a recipe: its layers are the units."""
+        return _match(self.body, self.stack)
+
 
 @record
 class Refusal:
@@ -58,6 +65,16 @@ class Refusal:
     body: str | None
     stack: Stack
     reason: str
+
+    @property
+    def match(self) -> Match:
+        """The same as a match of a recipe: its layers are the units."""
+        return _match(self.body, self.stack)
+
+
+def _match(body: str | None, stack: Stack) -> Match:
+    units = tuple(Unit({"output": layer.output.node}, {}) for layer in stack.layers)
+    return Match(body, _BY_STRUCTURE, units)
 
 
 @record
@@ -81,15 +98,14 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = ()) -> Fused:
         outputs: Tensors or nodes of the graph that must stay, besides those of its signatures.
     """
     graph = model.graph
-    inference = Inference(graph, model.meta.objects)
     kept = {name.removeprefix("^").partition(":")[0] for name in outputs}
     kept |= {info.name.partition(":")[0] for one in model.signatures.values() for info in one.outputs.values()}
+    taken = {graph.resolve(text.removeprefix("^")).node for node in graph for text in node.inputs}
+    kept |= {node.name for node in graph if node.name not in taken}
     encoders: list[Encoder] = []
     refused: list[Refusal] = []
-    bodies: list[tuple[str | None, Body]] = [(None, graph), *graph.library.items()]
-    with model.edit() as editor:
-        for name, body in bodies:
-            raised = Raised(body, inference)
+    with with_bert_op(model).edit() as editor:
+        for name, raised, inference in raised_bodies(model):
             for stack in find_stacks(raised):
                 if stack.kind != "encoder":
                     continue
@@ -100,7 +116,7 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = ()) -> Fused:
                         encoders.append(job.fuse(name, part))
                     except _CannotFuseError as error:
                         refused.append(Refusal(name, part, str(error)))
-    return Fused(editor.model, tuple(encoders[::-1]), tuple(refused[::-1]))
+    return Fused(editor.model if encoders else model, tuple(encoders[::-1]), tuple(refused[::-1]))
 
 
 class _Fusion:
@@ -186,7 +202,7 @@ class _Fusion:
         shown = editor.add("LogicalNot", [mask]) if is_turned else mask
         inputs: list[Any] = [embedded, shown, *(self._made(weight) for weight in weights)]
         scope = _common_scope([layer.output.node for layer in stack.layers])
-        node = editor.add("Bert", inputs, attrs, name=free_name(f"{scope}fused_bert", editor), custom=True)
+        node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
         result: Any = node if shape is None else editor.add("Reshape", [node, shape])
         editor.remove_unused(self._put_in(last.output, result), keep=self._kept)
         return Encoder(body, str(node).partition(":")[0], stack, before - len(editor))

@@ -26,11 +26,19 @@ from tfsmith.errors import EngineError, UsageError
 from tfsmith.formats.kinds import destination_of
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.attr import Attr
-from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.passes.bert_node import BERT, Ranges, bert_nodes, change_bert_nodes, mask_adder, quantize_bert_nodes
+from tfsmith.passes.bert_node import (
+    Ranges,
+    bert_nodes,
+    change_bert_nodes,
+    mask_adder,
+    quantize_bert_nodes,
+    with_bert_op,
+)
+from tfsmith.patterns.encoder import Fused, fuse_encoders
+from tfsmith.patterns.replaceable import Skipped
 from tfsmith.records import record, replace
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.files import load
@@ -332,20 +340,27 @@ def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
     """
     done = replace(replace_nodes(model, _RECIPE, outputs=outputs), explain=True)
     if not done.matches:
+        done = _by_structure(done, fuse_encoders(model, outputs))
+    if not done.matches:
         old = [node.name for _, node in bert_nodes(model)]
         reason = f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes" if old else None
         return replace(done, reason=reason or done.reason)
-    fused = done.model
-    if fused.kind in ("saved_model", "metagraph"):
-        info = replace(fused.meta.info, ops={**fused.meta.info.ops, BERT.name: BERT})
-        metas = list(fused.meta_graphs)
-        metas[fused.selected] = replace(fused.meta, info_part=Part.of(info))
-        fused = replace(fused, meta_graphs=tuple(metas))
-    adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
+    fused = with_bert_op(done.model)
+    adders = {found for match in done.matches if match.before and (found := mask_adder(model, match)) is not None}
     if len(adders) == 1:
         adder = Attr("float", adders.pop())
         fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
     return replace(done, model=fused)
+
+
+def _by_structure(done: Replaced, found: Fused) -> Replaced:
+    """What was found by what it computes, where the spellings of the recipe are not there."""
+    skipped = (*done.skipped, *(Skipped(one.match, one.reason) for one in found.refused))
+    if not found.encoders:
+        reasons = "; ".join(dict.fromkeys(one.reason for one in found.refused))
+        return replace(done, skipped=skipped, reason=f"an encoder was found, but {reasons}" if reasons else done.reason)
+    matches = tuple(one.match for one in found.encoders)
+    return replace(done, model=found.model, matches=matches, skipped=skipped, reason=None, nearest_miss=None)
 
 
 def _check(name: str, value: int | None, least: int) -> None:

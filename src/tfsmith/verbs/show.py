@@ -64,6 +64,9 @@ class Shown(Result):
             yield from _likely(facts["likely"])
         if "variable_list" in facts:
             yield _variables(facts["variable_list"])
+        if "architecture" in facts:
+            found = [(one["function"] or "the graph", one["text"]) for one in facts["architecture"]]
+            yield Section("architecture", found, notes=() if found else ("nothing was recognised",))
         if "op_list" in facts:
             rows = [(op, human_count(count)) for op, count in facts["op_list"].items()]
             yield Section("ops", rows, right=frozenset({1}))
@@ -94,6 +97,7 @@ def show(
     collections: bool = False,
     functions: bool = False,
     outputs: bool = False,
+    architecture: bool = False,
     all: bool = False,
     text: bool = False,
     checksums: bool = False,
@@ -113,7 +117,8 @@ def show(
         collections: Collections, with messages in them decoded.
         functions: The functions of the graph's library.
         outputs: Likely inputs and outputs, with the reason.
-        all: All of these.
+        architecture: What the network is, from what it computes: stacks of transformer layers and their sizes.
+        all: All of these but the architecture.
         text: The GraphDef as text, as TensorFlow writes it. Reads the weights in it.
         checksums: Read every tensor and check its checksum.
 
@@ -136,12 +141,33 @@ def show(
     wanted = zip(_PARTS, (variables, ops, nodes, collections, functions, outputs), strict=True)
     parts = {part for part, is_wanted in wanted if all or is_wanted}
     parts |= {"functions"} if function else set()
-    facts = show_facts(found, parts=parts, summary=all or not (parts or signature), function=function)
+    is_summary = all or not (parts or signature or architecture)
+    facts = show_facts(found, parts=parts, summary=is_summary, function=function)
+    if architecture:
+        facts["architecture"] = _architecture_facts(found)
     if signature:
         facts["signature"] = {signature: _signature_facts(found, signature)}
     if checksums:
         facts["verified"] = verify_checksums(found)
     return Shown(found, facts)
+
+
+def _architecture_facts(model: Model) -> list[dict[str, Any]]:
+    """The stacks of layers that were recognised, with the function that each is in."""
+    from tfsmith.patterns.architecture import model_stacks  # looks at every node; `show` alone does not
+
+    if not model.has_graph:
+        raise model.no_graph()
+    return [
+        {
+            "function": name,
+            "text": str(stack),
+            "kind": stack.kind,
+            "layers": len(stack.layers),
+            "outputs": [layer.output.node for layer in stack.layers],
+        }
+        for name, stack in model_stacks(model)
+    ]
 
 
 def _signature_facts(model: Model, key: str) -> dict[str, Any]:
