@@ -60,6 +60,18 @@ def test_a_result_has_the_truth_of_its_answer() -> None:
     assert not found.outputs[0]
 
 
+def test_a_verb_that_writes_nothing_verifies_too() -> None:
+    one = model(node("out", "Tanh", "x"), y="out:0")
+    assert tfsmith.convert(one).verified is None
+    found = tfsmith.convert(one, verify=True, verify_engine="openvino")
+    assert found
+    assert found.out is None
+    assert found.verified is not None
+    assert [(each.key, each.is_same) for each in found.verified.outputs] == [("out:0", True)]
+    with pytest.raises(UsageError, match=r"^verify_engine= goes with verify=; add verify=True, or leave it out$"):
+        tfsmith.convert(one, verify_engine="openvino")
+
+
 def test_other_inputs_are_tried_where_an_output_is_constant() -> None:
     """Of normal numbers nearly none is above 8: only what is tried besides shows the difference."""
     a, b = model(*relu_above(8.0)), model(*relu_above(9.0))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # most outputs need none of it
     from tfsmith.verbs.shared import ModelResult
     from tfsmith.verbs.verify import Verified
 
-__all__ = ["Placed", "foreign_assets", "place_model", "place_result", "save", "with_assets"]
+__all__ = ["Placed", "foreign_assets", "place_model", "place_result", "prove_result", "save", "with_assets"]
 
 _Made = TypeVar("_Made", bound="ModelResult")
 
@@ -148,10 +148,8 @@ def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[st
 
     def prove(path: Path) -> bool:
         from tfsmith.verbs.files import load
-        from tfsmith.verbs.prove import Checks  # loads what runs models
 
-        checks = Checks(options.get("verify_engine", "auto"), tuple(options.get("op_libraries", ())))
-        found.append(made.prove(load(path), checks))
+        found.append(_proof(made, load(path), options))
         return found[-1].is_same
 
     placed = place_model(
@@ -173,6 +171,22 @@ def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[st
         out=placed.path if placed.is_right else None,
         verified=found[-1] if found else None,
     )
+
+
+def prove_result(result: _Made, options: Mapping[str, Any]) -> _Made:
+    """What a verb made, with whether it computes the same as the original; nothing is written.
+
+    Args:
+        result: What the verb made.
+        options: The verb's shared options.
+    """
+    return records.replace(result, verified=_proof(result, result.model, options))
+
+
+def _proof(made: ModelResult, written: Model, options: Mapping[str, Any]) -> Verified:
+    from tfsmith.verbs.prove import Checks  # loads what runs models
+
+    return made.prove(written, Checks(options.get("verify_engine", "auto"), tuple(options.get("op_libraries", ()))))
 
 
 def with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:

@@ -273,13 +273,14 @@ class ModelResult(Result):
 
         Args:
             out: Where to write it.
-            shared: The verb's shared options. With `verify`, only what computes the same as the original is placed.
+            shared: The verb's shared options. With `verify`, only what computes the same as the original is placed;
+                without an output, the result says whether it does.
         """
-        if out is None:
+        if out is None and not shared.get("verify"):
             return self
-        from tfsmith.verbs.output import place_result  # looking should not load what writes
+        from tfsmith.verbs.output import place_result, prove_result  # looking should not load what writes
 
-        return place_result(self, out, shared)
+        return prove_result(self, shared) if out is None else place_result(self, out, shared)
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:
