@@ -18,6 +18,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tools.site_headings import slug
+
 import tfsmith
 from tfsmith import errors
 from tfsmith.cli.main import parser_of
@@ -82,7 +84,7 @@ def commands_page() -> str:
 
 
 def _verb_rows() -> list[tuple[str, str]]:
-    return [(f"[`tfsmith {verb}`](#tfsmith-{verb})", what) for verb, (_, what) in VERBS.items()]
+    return [(f"[`tfsmith {verb}`](#{slug(f'tfsmith {verb}')})", what) for verb, (_, what) in VERBS.items()]
 
 
 def _command(parser: argparse.ArgumentParser, level: int, more: str = "") -> Iterator[str]:

@@ -333,6 +333,38 @@ def test_command_json(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "AMDMIGraphX" in facts["target"]["source"]
 
 
+def test_command_for_all_targets(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", path, "--for", "all"]) == 1
+    assert (
+        capsys.readouterr().out
+        == """\
+  target                  obstacles
+  migraphx                        1  op Selu
+  onnx                            0  nothing stands in the way
+  openvino                        0  nothing stands in the way
+  tflite                          0  nothing stands in the way
+  tflite-flex                     0  nothing stands in the way
+  tensorflow-1.0 to 1.3           1  op Selu
+  tensorflow-1.4 to 2.21          0  nothing stands in the way
+  `tfsmith check --for TARGET` lists the nodes and what to do
+"""
+    )
+    assert main(["check", path, "--for", "all", "--json"]) == 1
+    facts = json.loads(capsys.readouterr().out)
+    assert (facts["path"], facts["clean"]) == (path, False)
+    assert [one["target"]["name"] for one in facts["targets"]] == target_names()
+    assert facts["targets"][0] == tfsmith.check(path, "migraphx").to_json()
+
+
+def test_all_targets_in_python() -> None:
+    found = tfsmith.check(model([X, relu("a", "x")]), "all")
+    assert found
+    assert [one.target.name for one in found.each] == target_names()
+    assert str(found).splitlines()[-2] == "  tensorflow-1.0 to 2.21          0  nothing stands in the way"
+    wrong = tfsmith.check(model([X, relu("a", "x", "Mish2")]), "all")
+    assert [one.subject for one in wrong.obstacles] == ["Mish2"] * len(target_names())
+
+
 def test_command_list(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "--list"]) == 0
     out = capsys.readouterr().out

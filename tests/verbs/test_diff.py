@@ -452,6 +452,9 @@ def test_command_limits(pair: tuple[str, str], capsys: pytest.CaptureFixture[str
     out = capsys.readouterr().out
     assert "new29" in out
     assert "weights" not in out
+    assert main(["diff", *pair, "--tolerance", "nan"]) == 2
+    wrong = "error: --tolerance nan makes no sense; pass a finite number, 0 or more\n"
+    assert capsys.readouterr().err == wrong
     assert main(["diff", *pair, "--limit", "-1"]) == 2
     assert "pass 0 or more" in capsys.readouterr().err
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import tfsmith
+from tfsmith import records
 from tfsmith.cli.main import main
 from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import Shape
@@ -217,6 +219,16 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
         (["--input-shape", "input_ids"], "write NAME=1,128"),
         (["--checkpoint", "nowhere"], "there is no checkpoint with this prefix"),
         (["--except", "bert/*", "--as", "saved_model"], "some variables are to stay variables"),
+        (["--outputs", ""], "error: --outputs names nothing; write A,B, or leave it out\n"),
+        (
+            ["--outputs", "loss/output", "--outputs", " , "],
+            "error: --outputs names nothing; write A,B, or leave it out\n",
+        ),
+        (
+            ["--verify-engine", "openvino"],
+            "error: --verify-engine goes with --verify; add --verify, or leave it out\n",
+        ),
+        (["--op-library", "ops.so"], "error: --op-library goes with --verify; add --verify, or leave it out\n"),
     ],
 )
 def test_wrong_arguments(
@@ -228,6 +240,35 @@ def test_wrong_arguments(
     assert error.count("\n") == 1
     assert message in error
     assert not list(tmp_path.iterdir())
+
+
+def test_outputs_given_twice_add_up(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--outputs", "loss/output", "--outputs", "bert/pooler/dense/Tanh,loss/BiasAdd"]
+    assert main(["freeze", str(folder / "saved_model"), "-o", str(tmp_path / "out.pb"), *words]) == 0
+    assert capsys.readouterr().out == (
+        "Converted 41 variables to const ops.\n"
+        "output loss/output:0\noutput bert/pooler/dense/Tanh:0\noutput loss/BiasAdd:0\n"
+    )
+
+
+def test_a_saved_model_keeps_what_fills_its_tables(tmp_path: Path) -> None:
+    """Whether that is asked for by `as_`, by the output, or when it is saved; a plain graph has none of it."""
+    plain = small()
+    graph = plain.graph.replace(nodes=(*plain.graph.nodes, Node("fill", "NoOp", ())))
+    collections: Mapping[str, Collection] = {"saved_model_main_op": Collection("node", ("fill",))}
+    info = Part.of(MetaInfo(tags=("serve",)))
+    meta = MetaGraph(Part.of(graph), info, collections_part=Part.of(collections))
+    model = records.replace(plain, meta_graphs=(meta,))
+    asked = tfsmith.freeze(model, ["y"], as_="saved_model")
+    written = tfsmith.freeze(model, ["y"], out=tmp_path / "written")
+    later = tfsmith.freeze(model, ["y"])
+    assert "fill" not in later.model.graph
+    later = later.save(tmp_path / "later")
+    tfsmith.save(asked.model, tmp_path / "asked")
+    for found in (asked.model, written.model, later.model, *map(tfsmith.load, sorted(tmp_path.iterdir()))):
+        assert "fill" in found.graph
+        assert found.meta.collections["saved_model_main_op"].values == ("fill",)
+    assert "fill" not in tfsmith.freeze(model, ["y"], as_="pb").model.graph
 
 
 def test_likely_outputs_are_offered_when_it_is_not_clear() -> None:

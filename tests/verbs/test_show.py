@@ -143,6 +143,51 @@ signature serving_default  (tensorflow/serving/predict)
     )
 
 
+def test_a_function(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = models / "saved_model"
+    function = """\
+functions
+  name   nodes  takes       gives
+  twice      2  x: float32  y: float32
+"""
+    assert _show(capsys, path, "--function", "twice") == function
+    nodes = """
+nodes
+  name  op     inputs
+  add   AddV2  x, x
+  end   NoOp   ^add
+"""
+    assert _show(capsys, path, "--function", "twice", "--nodes") == function + nodes
+    assert _show(capsys, path, "--function", "twice", "--ops") == f"ops\n  AddV2  1\n  NoOp   1\n\n{function}"
+    facts = _json(capsys, path, "--function", "twice", "--nodes")
+    assert list(facts) == ["function_list", "node_list"]
+    assert [node["name"] for node in facts["node_list"]] == [
+        node.name for node in tfsmith.load(path).graph.library["twice"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("saved_model", ["twic"], "{path}: there is no function 'twic'; the nearest are twice"),
+        ("frozen.pb", ["a"], "{path}: there is no function 'a'; `tfsmith show --functions` lists them"),
+        (
+            "ckpt-7",
+            ["a", "--all"],
+            "{path}: a checkpoint holds variables but no graph; pass the .meta file, the graph, or the SavedModel that "
+            "belongs to it",
+        ),
+        ("saved_model", ["twice", "--text"], "--text is the whole graph's; pass --nodes for the nodes of a function"),
+    ],
+)
+def test_no_such_function(
+    models: Path, name: str, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = models / name
+    assert main(["show", str(path), "--function", *arguments]) == 2
+    assert capsys.readouterr().err == f"error: {message.format(path=path)}\n"
+
+
 def test_saved_model_as_json(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
     facts = _json(capsys, models / "saved_model", "--all")
     assert (facts["kind"], facts["tag_sets"], facts["tag_set"]) == (

@@ -365,6 +365,23 @@ def test_compare_on_the_command_line(files: Path, tmp_path: Path, capsys: pytest
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--metadata", "a=b"], "--metadata goes with --out; add --out, such as --out model.safetensors"),
+        (["--max-shard-size", "1GB"], "--max-shard-size goes with --out; add --out, such as --out model.safetensors"),
+        (["--tolerance", "0.1"], "--tolerance goes with --compare; add --compare, or leave it out"),
+        (["--compare", "x", "--tolerance", "nan"], "--tolerance nan makes no sense; pass a finite number, 0 or more"),
+        (["--compare", "x", "--tolerance", "-1"], "--tolerance -1.0 makes no sense; pass a finite number, 0 or more"),
+    ],
+)
+def test_options_without_effect_are_refused(
+    files: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["weights", str(files / "training"), *arguments]) == 2
+    assert capsys.readouterr().err == f"error: {message}\n"
+
+
 def test_weights_that_are_not_there(files: Path, tmp_path: Path) -> None:
     with pytest.raises(NotFoundInModelError, match="not their values; pass their checkpoint"):
         tfsmith.load_weights(files / "training/graph.pbtxt")

@@ -129,7 +129,7 @@ def _value(option: Option, value: Any) -> Any:
 def _listed(option: Option, texts: Sequence[str]) -> tuple[Any, ...]:
     """Names or numbers joined by commas. Only of tags there may be none."""
     words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
-    if not words and option.name not in ("tags", "other_tags"):
+    if not all(text.strip(", ") for text in texts) and option.name not in ("tags", "other_tags"):
         raise UsageError(f"{option.flags[-1]} names nothing", remedy=f"write {option.metavar}, or leave it out")
     if option.kind != "Sizes":
         return tuple(words)

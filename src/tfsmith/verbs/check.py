@@ -29,6 +29,8 @@ _FEW = 3
 _SIMPLER = ("remove-no-ops", "dropout-removal", "fold-batch-norm")
 """Recipes that leave fewer kinds of ops behind and change no answer of a model that is only run."""
 _COMMAND = "`tfsmith"
+_RELEASES = "tensorflow-"
+_ALL = Target("all", "all targets", "", "", "", frozenset())
 
 
 @record
@@ -43,10 +45,12 @@ class Checked(TargetCheck, Result):
         frozen: Whether they were looked at as freezing leaves them, because the target freezes by itself.
         path: The model's path.
         all: Whether the report names all nodes.
+        each: For the target "all", what was found for every target. The obstacles are then those of all of them.
     """
 
     path: str = ""
     all: bool = False
+    each: tuple[Checked, ...] = ()
 
     def __bool__(self) -> bool:
         return self.is_clean
@@ -57,7 +61,10 @@ class Checked(TargetCheck, Result):
         return ()
 
     def report(self) -> Iterator[Section]:
-        """Each obstacle with its nodes and its remedy; and how many there are."""
+        """Each obstacle with its nodes and its remedy; and how many there are. For all targets, a table of them."""
+        if self.each:
+            yield _overview(self.each)
+            return
         most = sys.maxsize if self.all else _FEW
         yield from (_section(one, most) for one in self.obstacles)
         target, count = self.target, len(self.obstacles)
@@ -68,6 +75,8 @@ class Checked(TargetCheck, Result):
 
     def to_json(self) -> dict[str, Any]:
         """The same, with all nodes."""
+        if self.each:
+            return {"path": self.path, "clean": self.is_clean, "targets": [one.to_json() for one in self.each]}
         target = self.target
         return {
             "path": self.path,
@@ -92,6 +101,24 @@ def _section(one: Obstacle, most: int) -> Section:
     return Section(f"{one.what}{count}", rows, notes=(*notes, *((f"-> {one.remedy}",) if one.remedy else ())))
 
 
+def _overview(found: Sequence[Checked]) -> Section:
+    """A row for each target; releases in a row for which the same stands in the way share one."""
+    rows: list[tuple[str, str, str]] = []
+    last: list[str] | None = None  # what stands in the way of the release before
+    for one in found:
+        name, subjects = one.target.name, [f"{found.kind} {found.subject}".rstrip() for found in one.obstacles]
+        is_release = name.startswith(_RELEASES)
+        if is_release and subjects == last:
+            first = rows.pop()[0].partition(" ")[0]
+            name = f"{first} to {name.removeprefix(_RELEASES)}"
+        last = subjects if is_release else None
+        more = f" and {human_count(len(subjects) - _FEW)} more" if len(subjects) > _FEW else ""
+        words = ", ".join(subjects[:_FEW]) + more or "nothing stands in the way"
+        rows.append((name, human_count(len(subjects)), words))
+    notes = ("`tfsmith check --for TARGET` lists the nodes and what to do",)
+    return Section("", rows, ("target", "obstacles", ""), notes, right=frozenset({1}))
+
+
 def check(
     model: ModelOrPath,
     target: str,
@@ -105,7 +132,8 @@ def check(
 
     Args:
         model: A SavedModel, a `.meta`, or a GraphDef.
-        target: migraphx, openvino, tflite, tflite-flex, onnx or tensorflow-X.Y; `check --list` has them all.
+        target: migraphx, openvino, tflite, tflite-flex, onnx or tensorflow-X.Y, or all of them in one table: all;
+            `check --list` names them.
         outputs: Only what these outputs need; by default those of the signatures, else everything in the graph counts.
         signature: Only what this signature needs.
         all: Name all nodes in the report, not the first three.
@@ -116,12 +144,24 @@ def check(
 
     Example:
         tfsmith check saved_model --for tflite
+        tfsmith check saved_model --for all
     """
-    wanted = find_target(target)
+    wanted = None if target == _ALL.name else find_target(target)
     opened = open_model(model, options)
-    checked = check_target(opened, wanted, outputs=outputs, signature=signature)
-    checked = _with_recipes(opened, _with_folding(opened, checked, outputs, signature), outputs, signature)
     path = str(opened.path or "") if isinstance(model, Model) else str(model)
+    if wanted is None:
+        names = target_names()
+        each = tuple(_checked(opened, find_target(name), outputs, signature, path, all=all) for name in names)
+        obstacles = tuple(obstacle for one in each for obstacle in one.obstacles)
+        return Checked(_ALL, obstacles, (), max(one.node_count for one in each), False, path, all, each)
+    return _checked(opened, wanted, outputs, signature, path, all=all)
+
+
+def _checked(
+    model: Model, target: Target, outputs: Sequence[str], signature: str | None, path: str, *, all: bool
+) -> Checked:
+    checked = check_target(model, target, outputs=outputs, signature=signature)
+    checked = _with_recipes(model, _with_folding(model, checked, outputs, signature), outputs, signature)
     return Checked(checked.target, checked.obstacles, checked.notes, checked.node_count, checked.frozen, path, all)
 
 

@@ -64,6 +64,7 @@ METAVARS: Mapping[str, str] = MappingProxyType(
         "checkpoint": "PREFIX",
         "tags": "T",
         "signature": "K",
+        "function": "NAME",
         "verify_engine": "E",
         "engine": "E",
         "other_engine": "E",

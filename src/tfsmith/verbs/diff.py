@@ -19,7 +19,7 @@ from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueCha
 from tfsmith.passes.variables import find_value, restore_sources
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import open_file
-from tfsmith.verbs.shared import Result, open_model
+from tfsmith.verbs.shared import Result, check_room, open_model
 from tfsmith.view.summary import difference_facts
 from tfsmith.view.text import Section, human_count
 from tfsmith.weights.compare import Comparison, pair_weights
@@ -169,6 +169,7 @@ def diff(
         raise UsageError(f"there is no section {wrong[0]!r}", remedy=f"the sections are: {', '.join(SECTIONS)}")
     if limit < 0:
         raise UsageError(f"{{limit={limit}}} shows nothing", remedy="pass 0 or more, or {all=True}")
+    check_room(tolerance=tolerance)
     one, other = (_open(model, {**options, **more}) for model, more in ((a, {}), (b, {"checkpoint": other_checkpoint})))
     wanted = tuple(name for name in SECTIONS if (not only or name in only) and (weights or name != "weights"))
     notes: list[str] = []

@@ -8,15 +8,12 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfsmith.errors import NotFoundInModelError
-from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.records import field, record, replace
 from tfsmith.storage.place import Output
-from tfsmith.verbs.files import _path
+from tfsmith.verbs.files import _path, body_of
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import plural
 
@@ -115,26 +112,13 @@ def extract(
     from tfsmith.patterns.extract import extract as extract_nodes
 
     opened = open_model(model, options)
-    body = _body(opened, function)
+    body = body_of(opened, function)
     known = [name for name in dict.fromkeys(barriers) if name in body or name in body.args]
     pattern = extract_nodes(body, seeds, known, barrier_ops, constants=constants)
     lacking = dict.fromkeys(name for name in barriers if name not in known)
     notes = tuple(f"barrier {name} is not in the graph, so nothing stops there" for name in lacking)
     found = Extracted(pattern.seed_nodes, pattern.internal_nodes, pattern.inputs, opened, notes, log=log)
     return found if out is None else found.save(out, force=force)
-
-
-def _body(model: Model, function: str | None) -> Body:
-    if not model.has_graph:
-        raise model.no_graph()
-    if function is None:
-        return model.graph
-    found = model.graph.library.get(function)
-    if found is None:
-        near = nearest(function, model.graph.library)
-        remedy = f"the nearest are {', '.join(near)}" if near else "`tfsmith show --functions` lists them"
-        raise NotFoundInModelError(f"there is no function {function!r}", path=model.path, remedy=remedy)
-    return found
 
 
 def save_pattern(pattern: Pattern, path: FilePath, *, model: Model | None = None, force: bool = False) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UnreadableFileError, UsageError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
-from tfsmith.ir.body import Part
+from tfsmith.ir.body import Body, Part
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import nearest
 
 __all__ = [
     "load",
@@ -20,6 +21,7 @@ __all__ = [
     "with_saver",
     "with_checkpoint",
     "select_meta_graph",
+    "body_of",
     "graph_text",
     "verify_checksums",
     "fitting_graphs",
@@ -97,6 +99,24 @@ def graph_text(model: Model) -> str:
     from tfsmith.formats.write import graph_to_text
 
     return graph_to_text(model.graph)
+
+
+def body_of(model: Model, function: str | None) -> Body:
+    """The nodes of a function of the model's library; without a name, those of its graph.
+
+    Raises:
+        NotFoundInModelError: There is no graph, or no such function; the remedy has the nearest.
+    """
+    if not model.has_graph:
+        raise model.no_graph()
+    if function is None:
+        return model.graph
+    found = model.graph.library.get(function)
+    if found is None:
+        near = nearest(function, model.graph.library)
+        remedy = f"the nearest are {', '.join(near)}" if near else "`tfsmith show --functions` lists them"
+        raise NotFoundInModelError(f"there is no function {function!r}", path=model.path, remedy=remedy)
+    return found
 
 
 def verify_checksums(model: Model) -> int:

@@ -136,7 +136,7 @@ class Optimized(Result):
     speed: Speed | None = None
     accuracy: tuple[Accuracy, ...] = ()
     rows: int = 0
-    notes: tuple[str, ...] = ()
+    notes: tuple[object, ...] = ()
 
     @property
     def model(self) -> Model:
@@ -217,7 +217,7 @@ class Optimized(Result):
             "verified": None if self.verified is None else self.verified.is_same,
             "calibration": calibration if self.accuracy else None,
             **{key: found[key] for key in _MISSES},
-            "warnings": list(self.notes),
+            "warnings": list(map(str, self.notes)),
         }
 
 
@@ -315,7 +315,7 @@ def optimize(
         return found
     step("writing")
     placed = place_model(found.model, out, before=opened, format=as_, link=link, force=force)
-    return replace(found, out=placed.path, notes=(*found.notes, *map(str, placed.notes)))
+    return replace(found, out=placed.path, notes=(*found.notes, *placed.notes))
 
 
 def _read(program: ModelProgram, feeds: Feeds) -> dict[str, Any]:
@@ -408,7 +408,7 @@ class _Trial:
         self, replaced: Replaced, inputs: _Inputs, data: tuple[list[Arrays], int] | None, *, verify: bool, repeat: int
     ) -> Optimized:
         """All that is asked for: verified, calibrated, timed; later steps only if the earlier ones went well."""
-        found = Optimized(replaced, notes=tuple(map(str, replaced.notes)))
+        found = Optimized(replaced, notes=tuple(replaced.notes))
         result = self.after
         if verify or (repeat and data is None):
             result = self._stored(self.after, "float32")

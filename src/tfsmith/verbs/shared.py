@@ -50,6 +50,7 @@ __all__ = [
     "Sizes",
     "Words",
     "asked_signatures",
+    "check_room",
     "names_of",
     "open_model",
     "signature_lines",
@@ -320,7 +321,7 @@ def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: 
         needs_graph: What a graph is wanted for, such as "freeze", if a checkpoint alone will not do.
 
     Raises:
-        UsageError: The meta graph is chosen twice, or a graph is wanted and there is none.
+        UsageError: The meta graph is chosen twice, a graph is wanted and there is none, or an option has no effect.
     """
     from tfsmith.verbs.files import load, select_meta_graph, with_checkpoint
 
@@ -328,6 +329,9 @@ def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: 
     checkpoint, step = options.get("checkpoint"), options.get("step")
     if tags is not None and number is not None:
         raise UsageError("{tags} and {meta_graph} both choose a meta graph", remedy="give one of them")
+    idle = [name for name in ("verify_engine", "op_libraries") if options.get(name, DEFAULTS[name]) != DEFAULTS[name]]
+    if idle and not options.get("verify"):
+        raise UsageError(f"{{{idle[0]}}} goes with {{verify}}", remedy="add {verify=True}, or leave it out")
     if isinstance(source, (str, os.PathLike)):
         model = load(source, tags=tags, checkpoint=checkpoint, step=step)
     else:
@@ -345,6 +349,17 @@ def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: 
 def names_of(names: Names | None) -> tuple[str, ...]:
     """Names that were given; one alone may be given as it is."""
     return (names,) if isinstance(names, str) else tuple(names or ())
+
+
+def check_room(**rooms: float | None) -> None:
+    """Refuses tolerances that would make a comparison mean nothing.
+
+    Raises:
+        UsageError: One of them is negative, infinite, or no number.
+    """
+    for name, room in rooms.items():
+        if room is not None and not 0 <= room < float("inf"):
+            raise UsageError(f"{{{name}={room}}} makes no sense", remedy="pass a finite number, 0 or more")
 
 
 def asked_signatures(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import NotFoundInModelError
+from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.passes.interface import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.records import record
-from tfsmith.verbs.files import graph_text, verify_checksums
+from tfsmith.verbs.files import body_of, graph_text, verify_checksums
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.summary import (
     collection_facts,
@@ -92,6 +93,7 @@ def show(
     variables: bool = False,
     ops: bool = False,
     nodes: bool = False,
+    function: str | None = None,
     collections: bool = False,
     functions: bool = False,
     outputs: bool = False,
@@ -111,6 +113,7 @@ def show(
         variables: Every variable with dtype, shape and size.
         ops: How often each op is used.
         nodes: Every node of the graph with op and inputs.
+        function: Only this function of the library: what it takes and gives; nodes and ops are then its own.
         collections: Collections, with messages in them decoded.
         functions: The functions of the graph's library.
         outputs: Likely inputs and outputs, with the reason.
@@ -127,14 +130,19 @@ def show(
 
     Example:
         tfsmith show saved_model
+        tfsmith show saved_model --function __inference_serve_371 --nodes
         tfsmith show model.ckpt-1603 --variables --json
     """
     found = open_model(model, shared)
     if text:
+        if function:
+            raise UsageError("{text} is the whole graph's", remedy="pass {nodes=True} for the nodes of a function")
         return Shown(found, {}, graph_text(found))
     wanted = zip(_PARTS, (variables, ops, nodes, collections, functions, outputs), strict=True)
     parts = {part for part, is_wanted in wanted if all or is_wanted}
-    facts = show_facts(found, parts=parts, summary=all or not (parts or signature or architecture))
+    parts |= {"functions"} if function else set()
+    is_summary = all or not (parts or signature or architecture)
+    facts = show_facts(found, parts=parts, summary=is_summary, function=function)
     if architecture:
         facts["architecture"] = _architecture_facts(found)
     if signature:
@@ -171,21 +179,28 @@ def _signature_facts(model: Model, key: str) -> dict[str, Any]:
     return dict(found)
 
 
-def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = True) -> dict[str, Any]:
+def show_facts(
+    model: Model, *, parts: Collection[str] = (), summary: bool = True, function: str | None = None
+) -> dict[str, Any]:
     """What `tfsmith show` tells, as plain data ready for JSON. Reads structure only.
 
     Args:
         model: The model.
         parts: Any of "variables", "ops", "nodes", "collections", "functions", "outputs".
         summary: Whether to begin with the summary; it has the likely outputs where there is no signature.
+        function: The one function to list; "ops" and "nodes" are then its own.
+
+    Raises:
+        NotFoundInModelError: There is no graph, or no such function.
     """
     facts: dict[str, Any] = summary_facts(model) if summary else {}
     if "variables" in parts:
         facts["variable_list"] = variable_facts(model)
     if not model.has_graph:
-        if not summary and set(parts) - {"variables"}:
+        if function or (not summary and set(parts) - {"variables"}):
             raise model.no_graph()
         return facts
+    body = body_of(model, function)
     is_whole = "missing" not in facts.get("graph", {})
     if "outputs" in parts or (summary and is_whole and not model.signatures):
         facts["likely"] = {
@@ -193,13 +208,13 @@ def show_facts(model: Model, *, parts: Collection[str] = (), summary: bool = Tru
             "outputs": [_candidate_facts(found) for found in likely_outputs(model)],
         }
     if "ops" in parts:
-        facts["op_list"] = op_facts(model)
+        facts["op_list"] = op_facts(model) if function is None else count_ops(body.nodes)
     if "collections" in parts:
         facts["collections"] = collection_facts(model)
     if "functions" in parts:
-        facts["function_list"] = function_facts(model)
+        facts["function_list"] = function_facts(model, function)
     if "nodes" in parts:
-        facts["node_list"] = node_facts(model.graph.nodes)
+        facts["node_list"] = node_facts(body.nodes)
     return facts
 
 

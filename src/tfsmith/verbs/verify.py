@@ -27,7 +27,7 @@ from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.run import engine_options
-from tfsmith.verbs.shared import Result, names_of, open_model
+from tfsmith.verbs.shared import Result, check_room, names_of, open_model
 from tfsmith.view.text import Section, plural
 
 if TYPE_CHECKING:
@@ -312,9 +312,7 @@ def _check_numbers(samples: int, batches: Sequence[int], seed: int, rtol: float 
     for name, value, least in (("samples", samples, 1), *(("batches", size, 1) for size in batches), ("seed", seed, 0)):
         if value < least:
             raise UsageError(f"{{{name}={value}}} makes no sense", remedy=f"pass {least} or more")
-    for name, room in (("rtol", rtol), ("atol", atol)):
-        if room is not None and not 0 <= room < float("inf"):
-            raise UsageError(f"{{{name}={room}}} makes no sense", remedy="pass a finite number, 0 or more")
+    check_room(rtol=rtol, atol=atol)
 
 
 def _programs(

@@ -16,7 +16,7 @@ from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.span import open_file
-from tfsmith.verbs.shared import Result, open_model
+from tfsmith.verbs.shared import Result, check_room, open_model
 from tfsmith.view.text import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare_by_name
@@ -192,6 +192,12 @@ def weights(
     """
     if compare is not None and out is not None:
         raise UsageError("{compare} writes nothing", remedy="leave one of them out")
+    for option, value in (("metadata", metadata), ("max_shard_size", max_shard_size)):
+        if value and out is None:
+            raise UsageError(f"{{{option}}} goes with {{out}}", remedy="add {out}, such as {out='model.safetensors'}")
+    if tolerance and compare is None:
+        raise UsageError("{tolerance} goes with {compare}", remedy="add {compare}, or leave it out")
+    check_room(tolerance=tolerance)
     if scopes is not None and scopes < 1:
         raise UsageError(f"a scope of {scopes} words holds nothing", remedy="pass 1 or more")
     size = None if max_shard_size is None else _bytes(max_shard_size)

@@ -392,10 +392,12 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def function_facts(model: Model) -> list[dict[str, Any]]:
-    """Every function of the library with its arguments, results and size. Decodes them all."""
+def function_facts(model: Model, only: str | None = None) -> list[dict[str, Any]]:
+    """Every function of the library, or one alone, with its arguments, results and size. Decodes what it lists."""
     rows = []
     for name, function in model.graph.library.items():
+        if only not in (None, name):
+            continue
         signature = function.signature
         rows.append(
             {
