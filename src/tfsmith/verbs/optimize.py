@@ -346,7 +346,7 @@ def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
         reason = f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes" if old else None
         return replace(done, reason=reason or done.reason)
     fused = with_bert_op(done.model)
-    adders = {found for match in done.matches if match.before and (found := mask_adder(model, match)) is not None}
+    adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
     if len(adders) == 1:
         adder = Attr("float", adders.pop())
         fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
