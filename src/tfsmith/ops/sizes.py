@@ -145,7 +145,17 @@ def _wider(one: Size, other: Size) -> Size:
     for size in (one, other):
         if isinstance(size, int) and size > 1:
             return size
-    return None
+    return min(str(one), str(other)) if is_same_axis(one, other) else None
+
+
+def is_same_axis(one: Size, other: Size) -> bool:
+    """Whether two open sizes belong to the same axis of two inputs, as those of words and of their mask do.
+
+    Inputs that meet are given in the same sizes, or could not meet; that one of them has size one, nothing says.
+    """
+    if not isinstance(one, str) or not isinstance(other, str) or not set("*+").isdisjoint(one + other):
+        return False
+    return one.rpartition(".")[2] == other.rpartition(".")[2]
 
 
 def times(sizes: Iterable[Size]) -> Size:
