@@ -171,7 +171,7 @@ def verify_new_values(model: Model) -> None:
         if meta.raw is not None or meta.graph_part.raw is not None or model.raw is not None:
             continue
         for node in meta.graph:
-            value: Tensor | None = node.get("value") if node.op == "Const" and node.raw is None else None
+            value = node.constant if node.raw is None else None
             if value is not None:
                 value.verify()
 
