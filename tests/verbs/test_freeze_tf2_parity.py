@@ -234,7 +234,7 @@ def test_tables_survive_in_a_saved_model(module: tuple[Any, Path], tmp_path: Pat
 
 
 def test_several_signatures_need_a_choice(module: tuple[Any, Path]) -> None:
-    with pytest.raises(tfsmith.TfsmithError, match=r"choose one .--signature.: branches, cases, lookup, nested"):
+    with pytest.raises(tfsmith.TfsmithError, match=r"choose one .signature=.: branches, cases, lookup, nested"):
         tfsmith.freeze(tfsmith.load(module[1]))
 
 
