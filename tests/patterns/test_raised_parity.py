@@ -51,7 +51,7 @@ class Made:
         return Counter(kind for kind, _, _ in self.raised.recognised())
 
     def check(self) -> None:
-        found = compute(self.raised.algebra, self.reading, self.tensors, {"x.0": 3})
+        found = compute(self.raised.algebra, self.reading, self.tensors, {"axis0": 3})
         np.testing.assert_allclose(found, self.expected, rtol=2e-4, atol=2e-5)
 
 

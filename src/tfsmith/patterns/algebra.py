@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from tfsmith.ops.sizes import Size, is_same_axis, over, times
+from tfsmith.ops.sizes import Size, over, times
 
 __all__ = [
     "Algebra",
@@ -188,7 +188,7 @@ class Algebra:
                 if not labels:
                     return None
                 label = labels.pop(-1 if last else 0)
-                left = 1 if is_same_axis(rest, self._sizes[label]) else over(rest, self._sizes[label])
+                left = over(rest, self._sizes[label])
                 if left is None:
                     more = over(self._sizes[label], rest)
                     if more is None:

@@ -5,6 +5,7 @@ A tensor that no rule explains is an atom of its own, so a reading always exists
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
@@ -22,6 +23,7 @@ __all__ = ["Raised", "Reading"]
 
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+_AXIS = re.compile(r"[^*+()]+\.(\d+)")
 _NUMBERS = (*_FLOATS, *_INTEGERS)
 _WEIGHTS = VARIABLES | {"Const", "ReadVariableOp"}
 
@@ -61,11 +63,11 @@ class Raised:
 
     def sizes(self, tensor: Endpoint) -> tuple[Size, ...] | None:
         """The sizes of a tensor."""
-        return self._inference.known(self.body, tensor).dims
+        return _by_axis(self._inference.known(self.body, tensor).dims)
 
     def integers(self, tensor: Endpoint) -> tuple[Size, ...] | None:
         """The elements of a small tensor of integers, as far as they are known."""
-        return self._inference.known(self.body, tensor).values
+        return _by_axis(self._inference.known(self.body, tensor).values)
 
     def constant(self, tensor: Endpoint) -> Tensor | None:
         """The constant that a tensor is."""
@@ -187,6 +189,13 @@ class Raised:
         if any(name not in letters for name in result):
             return None
         return Reading(self.algebra.reduce(product, gone), tuple(letters[name] for name in result))
+
+
+def _by_axis(sizes: tuple[Size, ...] | None) -> tuple[Size, ...] | None:
+    """Sizes in which the names of the same axis of different inputs are one: words and their mask are equally long."""
+    if sizes is None:
+        return None
+    return tuple(_AXIS.sub(r"axis\1", size) if isinstance(size, str) else size for size in sizes)
 
 
 def _put(arg: Arg, labels: Mapping[Label, Arg]) -> Arg:
