@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
@@ -53,7 +54,7 @@ Operand: TypeAlias = "str | Node | Endpoint | object"
 """An input: the name of a tensor ("x:0", "x", "^x"), a node (its first output), or values that become a Const."""
 
 
-class BodyEditor:
+class BodyEditor(ABC):
     """Changes the nodes of a graph or of a function; `Editor` and `FunctionEditor` say where."""
 
     def __init__(self, body: Body, owner: BodyEditor | None) -> None:
@@ -320,20 +321,21 @@ class BodyEditor:
 
     # What a graph and a function do in their own ways
 
+    @abstractmethod
     def _look_at_nodes(self) -> None:
-        raise NotImplementedError
+        """Makes a view of the body that has the nodes as they are now."""
 
     def _text(self, endpoint: Endpoint) -> str:
         """How an input spells a tensor in this body."""
         return _graph_text(endpoint)
 
+    @abstractmethod
     def _rename_ends(self, old: str, new: str) -> None:
         """Renames a node where results are named."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _rewire_ends(self, source: Endpoint, target: Endpoint) -> int:
-        """Lets results that are one tensor be another one; says how many."""
-        raise NotImplementedError
+        """Lets results that are one tensor be another one; returns how many."""
 
     # Below
 
@@ -602,8 +604,9 @@ class BodyEditor:
                 remedy = f"the functions are: {', '.join(near)}" if near else "the graph has no functions"
                 raise self._refusal(f"attribute {key!r} calls function {func.name!r}, which is not there", node, remedy)
 
+    @abstractmethod
     def _library(self) -> Mapping[str, Function]:
-        raise NotImplementedError
+        """The functions that attributes may name."""
 
     def _dangling(self, node: Node, source: str) -> InvalidModelError:
         near = [] if source in self._before else nearest(source, self._nodes)
