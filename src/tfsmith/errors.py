@@ -101,12 +101,9 @@ class TfsmithError(Exception):
         return self._render(spell)
 
     def _render(self, spell: Speller = in_python) -> str:
-        """One line of at most `LONGEST` characters: long places lose their middles first, then the longest parts."""
+        """One line of at most `LONGEST` characters: the longest parts lose their middles."""
         what, remedy = worded(self.what, spell), worded(self.remedy or "", spell)
         parts = {"path": self.path or "", "where": self.where or "", "what": what, "remedy": remedy}
-        for name in ("path", "where"):
-            over = max(0, len(self._joined(parts)) - LONGEST)
-            parts[name] = _elided(parts[name], max(len(parts[name]) - over, _PLACE))
         while (over := len(self._joined(parts)) - LONGEST) > 0:
             name = max(parts, key=lambda name: len(parts[name]))
             size = len(parts[name])
@@ -129,8 +126,6 @@ LONGEST = 290
 """So long is the text of an error at most, which leaves room for what a door puts before it."""
 
 
-_PLACE = 60
-"""So much of a path or a place is left as long as something else can be cut."""
 _CUT = " [...] "
 
 

@@ -73,7 +73,8 @@ def shape_from_message(message: Any, label: str = "a tensor", path: str | None =
     shape = Shape(tuple([dim.size for dim in message.dim]))
     flaw = shape.flaw()
     if flaw is not None:
-        what = f"{label} has the impossible shape {shape}: {flaw}"
+        first = ", ".join(str(dim.size) for dim in message.dim[:3])
+        what = f"{label} has the impossible shape [{first}{', ...' * (len(message.dim) > 3)}]: {flaw}"
         raise InvalidModelError(what, path=path, remedy="the file is damaged; fetch it again")
     return shape
 
