@@ -17,7 +17,7 @@ from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.weights.maps import Rule, Task, Template, WeightMap
 
-__all__ = ["parse_config", "config_size", "check_shapes", "Mapped", "apply_map", "choose_task"]
+__all__ = ["parse_config", "config_size", "check_shapes", "Mapped", "apply_map", "choose_task", "names_fit"]
 
 _SIZE = re.compile(r"(?:(\d+) *\* *)?([A-Za-z_]\w*)|(\d+)")
 _MOST_LAYERS = 100_000
@@ -131,12 +131,14 @@ class Mapped:
         task: The task that was chosen, "" if the map has none.
         left_over: Names that no rule took, and that are not to be dropped.
         dropped: Names that the map leaves out.
+        notes: What the user should know.
     """
 
     weights: Weights
     task: str
     left_over: tuple[str, ...]
     dropped: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def apply_map(
@@ -196,6 +198,12 @@ def choose_task(weights: Iterable[str], found: WeightMap, task: str | None, *, r
         if not glob or any(fnmatchcase(name, glob) for name in names_there):
             return one
     return None
+
+
+def names_fit(found: WeightMap, names: Iterable[str]) -> bool:
+    """Whether a map takes any of these names."""
+    templates = [Template.of(source) for rule in found.rules for source in rule.sources]
+    return any(template.match(name) is not None for name in names for template in templates)
 
 
 def _is_of(tasks: Sequence[str], chosen: Task | None) -> bool:
