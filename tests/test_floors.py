@@ -39,7 +39,8 @@ THIRD_PARTY = {
     "google.protobuf": ("wire.*", "formats.graph.nodes", "formats.checkpoint.find"),
     "google_crc32c": ("storage.checksums",),
     "numpy": ("*",),
-    "ml_dtypes": ("ir.dtype", "testing.*"),
+    "ml_dtypes": ("ir.dtype", "testing.*", "ops.values.*", "ops.samples.*"),
+    "scipy": ("ops.values.*",),
     "rich": ("cli.render",),
     "brotli": ("formats.cpb.riegeli",),
     "zstandard": ("formats.cpb.riegeli",),
@@ -49,13 +50,14 @@ THIRD_PARTY = {
     "typing_extensions": ("records", "verbs.*"),  # seen by type checkers alone
     "tomli": ("weights.maps", "formats.recipe.toml"),
     "tomllib": ("weights.maps", "formats.recipe.toml"),
-    "PIL": ("verbs.feed_values",),
+    "PIL": ("verbs.feed_values", "ops.values.*"),
     "openvino": ("engines.openvino",),
     "tensorflow": ("engines.tensorflow_child", "engines.tensorflow_speed_child"),
 }
 AT_MODULE_LEVEL = {
     "google_crc32c": ("storage.checksums",),
-    "numpy": ("testing.*", "engines.*"),
+    "numpy": ("testing.*", "engines.*", "ops.values.*", "ops.samples", "ops.samples.*"),
+    "ml_dtypes": ("ops.values.*", "ops.samples.*"),
     "pytest": ("testing.bert.conftest",),
 }
 
