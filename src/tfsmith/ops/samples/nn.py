@@ -58,7 +58,7 @@ def _relu(op: str) -> Iterator[Case]:
     yield from _activation(op)
 
 
-@samples("Elu Selu Softplus Softsign LeakyRelu")
+@samples("Elu Selu Softplus Softsign LeakyRelu", ulps=6)
 def _floats(op: str) -> Iterator[Case]:
     for kind in _FLOATS:
         yield case(op, numbers(kind, 3, 5), name=kind)
@@ -88,7 +88,7 @@ def _between_transposes(op: str, x: NDArray[Any]) -> Case:
     return chain(op, "between transposes", nodes, {"x": x, "p": order}, ["y:0"])
 
 
-@samples("Softmax LogSoftmax")
+@samples("Softmax LogSoftmax", ulps=8, n_eps=4)
 def _softmax(op: str) -> Iterator[Case]:
     for kind in _FLOATS:
         yield case(op, numbers(kind, 3, 5), name=kind)
@@ -115,7 +115,7 @@ def _softmax(op: str) -> Iterator[Case]:
     yield chain(op, "between reshapes", nodes, {"x": x, **shapes}, ["y:0"])
 
 
-@samples("SoftmaxCrossEntropyWithLogits")
+@samples("SoftmaxCrossEntropyWithLogits", ulps=8, n_eps=4)
 def _cross_entropy(op: str) -> Iterator[Case]:
     for kind in _FLOATS:
         labels = numpy.array([[0.25, 0.5, 0.25], [0, 1, 0]]).astype(numbers(kind, 1).dtype)
@@ -127,7 +127,7 @@ def _cross_entropy(op: str) -> Iterator[Case]:
     yield case(op, numbers("float32", 3), numbers("float32", 3), name="vectors", unknown=True)
 
 
-@samples("SparseSoftmaxCrossEntropyWithLogits")
+@samples("SparseSoftmaxCrossEntropyWithLogits", ulps=8, n_eps=4)
 def _sparse_cross_entropy(op: str) -> Iterator[Case]:
     for kind in _FLOATS:
         yield case(op, numbers(kind, 3, 4), numpy.array([0, 3, 1]), name=kind)
@@ -140,7 +140,7 @@ def _sparse_cross_entropy(op: str) -> Iterator[Case]:
     yield case(op, x[:, :0], numpy.array([0, 0], "int32"), name="no classes", unknown=True)
 
 
-@samples("L2Loss")
+@samples("L2Loss", ulps=8)
 def _l2_loss(op: str) -> Iterator[Case]:
     for kind in _FLOATS:
         yield case(op, numbers(kind, 3, 4, low=-2, high=2), name=kind)
@@ -150,7 +150,7 @@ def _l2_loss(op: str) -> Iterator[Case]:
     yield case(op, numpy.array([numpy.nan, 1], "float32"), name="NaN")
 
 
-@samples("LRN")
+@samples("LRN", ulps=16, n_eps=8)
 def _lrn(op: str) -> Iterator[Case]:
     for kind in ("float32", "float16"):
         yield case(op, numbers(kind, 1, 2, 2, 8, low=-2, high=2), name=kind)
@@ -166,7 +166,7 @@ def _lrn(op: str) -> Iterator[Case]:
     yield case(op, x[0], name="3 axes", depth_radius=2, unknown=True)
 
 
-@samples("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3")
+@samples("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3", ulps=8, n_eps=4)
 def _batch_norm(op: str) -> Iterator[Case]:
     kinds = ("float32",) if op == "FusedBatchNorm" else ("float32", "float16", "bfloat16")
     statistics = [numbers("float32", 3, start=start, low=low) for start, low in ((3, -2), (7, -3), (11, -1), (20, 1))]

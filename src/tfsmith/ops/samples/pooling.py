@@ -52,7 +52,7 @@ def _pool(op: str) -> Iterator[Case]:
                    strides=[1, 1, 1, 1], padding="EXPLICIT", explicit_paddings=[0, 0, 1, 1, 1, 1, 0, 0])  # fmt: skip
 
 
-@samples("MaxPoolV2")
+@samples("MaxPoolV2", exact=True)
 def _pool_v2(op: str) -> Iterator[Case]:
     ksize, strides = numpy.array([1, 3, 2, 1], "int32"), numpy.array([1, 2, 1, 1], "int32")
     for kind in _REAL:
@@ -80,7 +80,7 @@ def _pool_3d(op: str) -> Iterator[Case]:
     yield case(op, x[0], name="4 axes", ksize=[1, 2, 3, 2, 1], strides=[1, 2, 2, 2, 1], padding="VALID", unknown=True)
 
 
-@samples("MaxPoolWithArgmax")
+@samples("MaxPoolWithArgmax", exact=True)
 def _pool_where(op: str) -> Iterator[Case]:
     for kind in (*_REAL, "uint32", "uint64"):
         for padding in ("SAME", "VALID"):
