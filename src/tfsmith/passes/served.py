@@ -44,7 +44,7 @@ def served_graphs(model: Model) -> Iterator[Served]:
         if key != INIT_SIGNATURE and signature.outputs
     ]
     if not named:
-        found = collected(model, "outputs") or guess_outputs(model.graph)
+        found = collected(model, "outputs") or guess_outputs(model.graph, limit=len(model.graph))
         named = [(None, [candidate.tensor for candidate in found])]
     for key, tensors in named:
         yield _served(model.graph, key, [parse_input(text).node for text in tensors])

@@ -12,8 +12,8 @@ from typing import Any
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function
-from tfsmith.ir.node import Node
-from tfsmith.ops.families import LOOPS, NEXT_ITERATIONS, PASSES_ON
+from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ops.families import EXITS, LOOPS, NEXT_ITERATIONS, PASSES_ON
 from tfsmith.ops.inference import Inference
 from tfsmith.patterns.flow import DenseEnd, Flow, weight_node
 from tfsmith.records import record
@@ -31,6 +31,7 @@ _TO_PRODUCT = frozenset(
     )
 )
 """What lies between a product and the sigmoid of a gate."""
+_SPLITS = ("Split", "SplitV", "StridedSlice", "Slice", "Unpack")
 _PRODUCTS = ("MatMul", "BatchMatMulV2", "Einsum")
 _CELLS: Mapping[str, tuple[str, int, int]] = MappingProxyType(
     {
@@ -44,6 +45,7 @@ _CELLS: Mapping[str, tuple[str, int, int]] = MappingProxyType(
 _CUDNN = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
 _REVERSES = ("ReverseV2", "Reverse", "ReverseSequence")
 _FAR = 40
+_FAR_BACK = 200
 
 
 @record
@@ -123,7 +125,7 @@ def find_recurrent(body: Body, library: Mapping[str, Function], inference: Infer
     found.sort(key=lambda item: item[0])
     features = flow.behind(lambda node: node.name in roots)
     layers = tuple(_paired([layer for _, layer in found]))
-    return RecurrentNet(layers, flow.dense_ends(features - roots))
+    return RecurrentNet(layers, flow.dense_ends(features - body.ancestors(roots)))
 
 
 def _in_order(body: Body) -> Iterable[Node]:
@@ -133,11 +135,12 @@ def _in_order(body: Body) -> Iterable[Node]:
 
 @record
 class _Cell:
-    """A cell: its last node, its kind, how many units, how often, and whether it goes both ways."""
+    """A cell: its last node, what it is, its weights, how often it is there, and whether it goes both ways."""
 
     node: str
     kind: str
     units: int | None
+    weights: frozenset[str]
     times: int = 1
     is_both: bool = False
 
@@ -148,12 +151,17 @@ def _layer(cell: _Cell, flow: Flow, node: str) -> Recurrent:
 
 
 def _is_backward(flow: Flow, name: str) -> bool:
-    """Whether the words are turned around before a node takes them."""
-    for node in flow.before([name], _FAR):
+    """Whether the words are turned around before a node takes them; what comes before another loop does not count."""
+    todo, seen = [name], set[str]()
+    for each in todo:
+        node = flow.body.by_name.get(each)
+        if node is None or each in seen or len(seen) > _FAR_BACK:
+            continue
+        seen.add(each)
         if node.op in _REVERSES:
             return True
-        if node.name != name and (node.op in LOOPS or node.op in _CUDNN):
-            return False
+        if each == name or not (node.op in LOOPS or node.op in _CUDNN or node.op in EXITS):
+            todo += [flow.body.resolve(text).node for text in node.data_inputs]
     return False
 
 
@@ -175,37 +183,36 @@ def _in_body(flow: Flow) -> Iterator[_Cell]:
     """The cells of a body; those that have the same weights, as where a loop is unrolled, as one."""
     groups: dict[tuple[str, ...], list[_Cell]] = {}
     for node in flow.body:
-        cell = _op_cell(flow, node)
-        weights: tuple[str, ...] = ()
-        if cell is not None:
-            weights = (_weight_name(flow.body, node, _CELLS[node.op][1]),) if node.op in _CELLS else (node.name,)
+        cell = None
+        if node.op in _CELLS or node.op in _CUDNN:
+            cell = _op_cell(flow, node)
         elif node.op == "Mul":
-            cell, weights = _lstm(flow, node)
+            cell = _lstm(flow, node)
         elif node.op in _ADDS:
-            cell, weights = _gru(flow, node)
+            cell = _gru(flow, node)
         if cell is not None:
-            groups.setdefault(weights, []).append(cell)
+            groups.setdefault((cell.kind, *sorted(cell.weights)), []).append(cell)
     for cells in groups.values():
         last = cells[-1]
         units = next((cell.units for cell in cells if cell.units is not None), None)
-        yield _Cell(last.node, last.kind, units, len(cells), last.is_both)
+        yield _Cell(last.node, last.kind, units, last.weights, len(cells), last.is_both)
 
 
 def _op_cell(flow: Flow, node: Node) -> _Cell | None:
     """An op that is a cell, or layers of it."""
     if node.op in _CUDNN:
-        mode = node.get("rnn_mode", b"lstm")
-        sizes = flow.input_sizes(node, 1)
-        units = sizes[-1] if sizes else None
-        kind = {b"lstm": "LSTM", b"gru": "GRU"}.get(mode)
+        kind = {b"lstm": "LSTM", b"gru": "GRU"}.get(node.get("rnn_mode", b"lstm"))
         is_both = node.get("direction", b"") == b"bidirectional"
-        return None if kind is None else _Cell(node.name, kind, units if isinstance(units, int) else None, 1, is_both)
-    if node.op not in _CELLS:
-        return None
+        units = _last_size(flow.input_sizes(node, 1))
+        return None if kind is None else _Cell(node.name, kind, units, frozenset({node.name}), is_both=is_both)
     kind, number, parts = _CELLS[node.op]
-    sizes = flow.input_sizes(node, number)
-    width = sizes[-1] if sizes else None
-    return _Cell(node.name, kind, width // parts if isinstance(width, int) else None)
+    width = _last_size(flow.input_sizes(node, number))
+    weights = frozenset({_weight_name(flow.body, node, number)})
+    return _Cell(node.name, kind, None if width is None else width // parts, weights)
+
+
+def _last_size(sizes: Sequence[object] | None) -> int | None:
+    return sizes[-1] if sizes and isinstance(sizes[-1], int) else None
 
 
 def _weight_name(body: Body, node: Node, number: int) -> str:
@@ -214,109 +221,137 @@ def _weight_name(body: Body, node: Node, number: int) -> str:
     return tensor.node if found is None else found.name
 
 
-def _lstm(flow: Flow, node: Node) -> tuple[_Cell | None, tuple[str, ...]]:
+class _Part:
+    """A part of a cell: a tensor, behind nodes that only pass it on."""
+
+    def __init__(self, flow: Flow, tensor: Endpoint) -> None:
+        self._flow = flow
+        self.tensor = tensor
+        self.node = flow.body.by_name.get(tensor.node)
+        for _ in range(_FAR):
+            if self.node is None or self.node.op not in PASSES_ON or not self.node.data_inputs:
+                break
+            self.tensor = flow.body.resolve(self.node.data_inputs[0])
+            self.node = flow.body.by_name.get(self.tensor.node)
+
+    @property
+    def op(self) -> str:
+        """Its op; "" for an argument."""
+        return "" if self.node is None else self.node.op
+
+    @property
+    def inputs(self) -> list[_Part]:
+        """What it is made of."""
+        texts = () if self.node is None else self.node.data_inputs
+        return [_Part(self._flow, self._flow.body.resolve(text)) for text in texts]
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether it is a sigmoid, or a part of one."""
+        if self.op in _GATES:
+            return True
+        return self.op in _SPLITS and any(one.op in _GATES for one in self.inputs)
+
+    @property
+    def is_candidate(self) -> bool:
+        """Whether it is a tanh."""
+        return self.op == "Tanh"
+
+    def products(self) -> dict[str, str]:
+        """The products that it is of, each with its weight: the nearest."""
+        found: dict[str, str] = {}
+        todo, seen = self.inputs, set[Endpoint]()
+        for part in todo:
+            node = part.node
+            if node is None or part.tensor in seen or len(seen) > _FAR:
+                continue
+            seen.add(part.tensor)
+            if node.op in _PRODUCTS and len(node.data_inputs) == 2:
+                found[node.name] = _weight_name(self._flow.body, node, 1)
+            elif node.op in _TO_PRODUCT or node.op in _GATES:
+                todo += part.inputs
+        return found
+
+
+def _lstm(flow: Flow, node: Node) -> _Cell | None:
     """`h = o * tanh(c)`, with `c = f * c' + i * tanh(g)`."""
-    nothing: tuple[None, tuple[str, ...]] = (None, ())
-    output, squashed = _split_pair(flow.inputs(node), _GATES, {"Tanh"})
-    if output is None or squashed is None:
-        return nothing
-    (state,) = flow.inputs(squashed)[:1] or (None,)
-    if state is None or state.op not in _ADDS:
-        state = _unclipped(flow, state)
-    if state is None:
-        return nothing
-    terms = flow.inputs(state)
-    if len(terms) != 2 or any(term.op != "Mul" for term in terms):
-        return nothing
+    output, squashed = _pair(_Part(flow, Endpoint(node.name, 0)))
+    state = None if squashed is None else _unclipped(squashed.inputs[0])
+    terms = [] if state is None else state.inputs
+    if output is None or len(terms) != 2 or any(term.op != "Mul" for term in terms):
+        return None
     for kept, new in (terms, terms[::-1]):
-        entry, candidate = _split_pair(flow.inputs(new), _GATES, {"Tanh"})
-        forget = next((one for one in flow.inputs(kept) if one.op in _GATES), None)
+        entry, candidate = _pair(new)
+        forget = next((one for one in kept.inputs if one.is_gate), None)
         if entry is None or candidate is None or forget is None:
             continue
-        weights = [_weights_of(flow, one) for one in (output, entry, forget, candidate)]
-        if all(weights):
-            units = _units(flow, node, squashed, state)
-            return _Cell(node.name, "LSTM", units), tuple(sorted({name for one in weights for name in one}))
-    return nothing
-
-
-def _unclipped(flow: Flow, node: Node | None) -> Node | None:
-    """The sum that a state is, where it is kept within bounds."""
-    for _ in range(3):
-        if node is None or node.op in _ADDS:
-            return node
-        if node.op not in ("ClipByValue", "Minimum", "Maximum"):
-            return None
-        (node,) = flow.inputs(node)[:1] or (None,)
+        products = [one.products() for one in (output, entry, forget, candidate)]
+        if all(products):
+            return _cell(flow, node, "LSTM", 4, products)
     return None
 
 
-def _gru(flow: Flow, node: Node) -> tuple[_Cell | None, tuple[str, ...]]:
+def _gru(flow: Flow, node: Node) -> _Cell | None:
     """`h = z * h' + (1 - z) * tanh(...)`, with a second gate inside of the tanh."""
-    nothing: tuple[None, tuple[str, ...]] = (None, ())
-    terms = flow.inputs(node)
+    terms = _Part(flow, Endpoint(node.name, 0)).inputs
     if len(terms) != 2 or any(term.op != "Mul" for term in terms):
-        return nothing
+        return None
     for kept, new in (terms, terms[::-1]):
-        rest, candidate = _split_pair(flow.inputs(new), {"Sub"}, {"Tanh"})
-        gates = [one for one in flow.inputs(kept) if one.op in _GATES]
-        if rest is None or candidate is None or not gates:
+        candidate = next((one for one in new.inputs if one.is_candidate), None)
+        rest = next((one for one in new.inputs if one.op == "Sub"), None)
+        if candidate is None or rest is None:
             continue
-        update = next((gate for gate in gates if any(one is gate for one in flow.inputs(rest))), None)
-        if update is None or not _has_reset(flow, candidate, update):
+        inside = {one.tensor for one in rest.inputs}
+        update = next((one for one in kept.inputs if one.is_gate and one.tensor in inside), None)
+        if update is None or not _has_reset(candidate, update):
             continue
-        weights = [_weights_of(flow, one) for one in (update, candidate)]
-        if all(weights):
-            units = _units(flow, node, candidate, update)
-            return _Cell(node.name, "GRU", units), tuple(sorted({name for one in weights for name in one}))
-    return nothing
+        products = [one.products() for one in (update, candidate)]
+        if all(products):
+            return _cell(flow, node, "GRU", 3, products)
+    return None
 
 
-def _has_reset(flow: Flow, candidate: Node, update: Node) -> bool:
+def _cell(flow: Flow, node: Node, kind: str, parts: int, products: Sequence[Mapping[str, str]]) -> _Cell:
+    """A cell with its weights. Where all parts are of one product, its columns are shared between them."""
+    weights = frozenset(name for one in products for name in one.values())
+    units = _last_size(flow.sizes(node))
+    if units is None:
+        widths = [_last_size(flow.input_sizes(flow.body[name], 1)) for name in products[-1]]
+        is_one = all(set(one) == set(products[-1]) for one in products)
+        width = next((size for size in widths if size is not None), None)
+        units = width if width is None or not is_one else width // parts
+    return _Cell(node.name, kind, units, weights)
+
+
+def _unclipped(part: _Part) -> _Part | None:
+    """The sum that a state is, where it is kept within bounds."""
+    for _ in range(3):
+        if part.op in _ADDS:
+            return part
+        if part.op not in ("ClipByValue", "Minimum", "Maximum"):
+            return None
+        part = part.inputs[0]
+    return None
+
+
+def _has_reset(candidate: _Part, update: _Part) -> bool:
     """Whether another gate weighs what goes into a tanh."""
-    todo, seen = flow.inputs(candidate), set[str]()
-    while todo and len(seen) < _FAR:
-        node = todo.pop()
-        if node.name in seen:
+    todo, seen = candidate.inputs, set[Endpoint]()
+    for part in todo:
+        if part.tensor in seen or len(seen) > _FAR:
             continue
-        seen.add(node.name)
-        if node.op == "Mul" and any(one.op in _GATES and one is not update for one in flow.inputs(node)):
+        seen.add(part.tensor)
+        if part.op == "Mul" and any(one.is_gate and one.tensor != update.tensor for one in part.inputs):
             return True
-        if node.op in _TO_PRODUCT or node.op in _PRODUCTS:
-            todo += flow.inputs(node)
+        if part.op in _TO_PRODUCT or part.op in _PRODUCTS:
+            todo += part.inputs
     return False
 
 
-def _split_pair(
-    nodes: Sequence[Node], first: frozenset[str] | set[str], second: frozenset[str] | set[str]
-) -> tuple[Node | None, Node | None]:
-    """Two nodes of which one is of the first ops and the other of the second; else nothing."""
-    if len(nodes) == 2:
-        for one, other in (nodes, nodes[::-1]):
-            if one.op in first and other.op in second:
-                return one, other
+def _pair(product: _Part) -> tuple[_Part | None, _Part | None]:
+    """The gate and the tanh that a product is of; else nothing."""
+    parts = product.inputs
+    for one, other in (parts, parts[::-1]) if product.op == "Mul" and len(parts) == 2 else ():
+        if one.is_gate and other.is_candidate and other.inputs:
+            return one, other
     return None, None
-
-
-def _weights_of(flow: Flow, gate: Node) -> set[str]:
-    """The weights of the products that a gate is of; none if it is of none."""
-    found: set[str] = set()
-    todo, seen = flow.inputs(gate), set[str]()
-    while todo and len(seen) < _FAR:
-        node = todo.pop()
-        if node.name in seen:
-            continue
-        seen.add(node.name)
-        if node.op in _PRODUCTS and len(node.data_inputs) == 2:
-            found.add(_weight_name(flow.body, node, 1))
-        elif node.op in _TO_PRODUCT:
-            todo += flow.inputs(node)
-    return found
-
-
-def _units(flow: Flow, *nodes: Node) -> int | None:
-    for node in nodes:
-        sizes = flow.sizes(node)
-        if sizes and isinstance(sizes[-1], int):
-            return sizes[-1]
-    return None
