@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ops.families import PASSES_ON
+from tfsmith.ops.layers import ADDS, COUNTS, MOVES, SLICES
 from tfsmith.patterns.algebra import Atom, Axes, Label, Value
 from tfsmith.patterns.formula import Heads
 from tfsmith.patterns.raised import Raised
 
 __all__ = ["is_causal"]
 
-_COUNTS = ("Range", "Cumsum")
-_MOVES = PASSES_ON | {"Reshape", "ExpandDims", "Squeeze", "Tile", "BroadcastTo", "Cast", "StridedSlice", "Slice"}
-_SHIFTS = ("Sub", "Add", "AddV2")
+_THROUGH = MOVES | SLICES
+_SHIFTED = _THROUGH | ADDS | {"Sub"}
 """Numbers of words may be counted from elsewhere: i >= j - (one length) + (another)."""
 _FAR = 30
 _LARGEST = 1 << 22
@@ -83,14 +82,14 @@ class _Look:
 
     def _counts(self, value: Value, labels: frozenset[Label]) -> bool:
         """Whether a value is the numbers of words along one axis, up to what is the same for all."""
-        terms = [(product, number) for product, number in value if _labels_in(product)]
+        terms = [(product, number) for product, number in value if product]
         if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
             return False
         atom, power = terms[0][0][0]
         if power != 1 or frozenset(label for arg in atom[1] for label in arg) != labels:
             return False
-        node = self._behind(atom, _MOVES | set(_SHIFTS))
-        return node is not None and node.op in _COUNTS
+        node = self._behind(atom, _SHIFTED)
+        return node is not None and node.op in COUNTS
 
     def _behind(self, atom: Atom, through: frozenset[str]) -> Node | None:
         head = self._algebra.head(atom)
@@ -108,7 +107,7 @@ class _Look:
         """A triangle: a band of a matrix, or a constant."""
         if not _is_matrix(atom[1], self._words, self._others):
             return False
-        node = self._behind(atom, _MOVES)
+        node = self._behind(atom, _THROUGH)
         if node is None or not shown:
             return False
         if node.op == "MatrixBandPart":
@@ -130,10 +129,6 @@ class _Look:
 
 
 _TWO = ("logicaland", "logicalor", "greaterequal", "lessequal", "greater", "less")
-
-
-def _labels_in(product: object) -> bool:
-    return bool(product)
 
 
 def _is_matrix(axes: Axes, words: frozenset[Label], others: frozenset[Label]) -> bool:

@@ -4,43 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ops.families import BATCH_NORMS, PASSES_ON
+from tfsmith.ops.families import BATCH_NORMS
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.layers import ADDS, BESIDE_CONVOLUTIONS, CONVOLUTIONS, POOLS
 from tfsmith.patterns.flow import DenseEnd, Flow
 from tfsmith.records import record
 
 __all__ = ["Convolution", "ConvNet", "find_convnet"]
 
-_CONVOLUTIONS: Mapping[str, tuple[str, int]] = MappingProxyType(
-    {
-        "Conv2D": ("plain", 2),
-        "_FusedConv2D": ("plain", 2),
-        "Conv3D": ("plain", 3),
-        "DepthwiseConv2dNative": ("depthwise", 2),
-        "_FusedDepthwiseConv2dNative": ("depthwise", 2),
-        "Conv2DBackpropInput": ("transposed", 2),
-        "Conv3DBackpropInputV2": ("transposed", 3),
-    }
-)
-"""What kind of convolution an op is, and how many axes its kernel is wide in. All take the kernel as input 1."""
-_POOLS: Mapping[str, str] = MappingProxyType({"Mean": "average", "Max": "max", "AvgPool": "average", "MaxPool": "max"})
-_BETWEEN = frozenset(
-    (
-        *PASSES_ON,
-        *BATCH_NORMS,
-        "IdentityN",
-        *("BiasAdd", "Add", "AddV2", "Sub", "Mul", "Minimum", "Maximum"),
-        *("Relu", "Relu6", "LeakyRelu", "Elu", "Selu", "Softplus", "Tanh", "Sigmoid"),
-        *("Pad", "PadV2", "MirrorPad", "AvgPool", "MaxPool", "SpaceToBatchND", "BatchToSpaceND"),
-        *("Reshape", "Squeeze", "ExpandDims"),
-    )
-)
-"""What lies between the convolutions of one block."""
 _FAR = 60
 _MANY = 3
 
@@ -125,7 +100,7 @@ def _counted(count: int, what: str) -> str:
 
 def find_convnet(body: Body, inference: Inference) -> ConvNet | None:
     """The convolutional net that a body is; None if it has no convolution that looks at more than one place."""
-    if not any(node.op in _CONVOLUTIONS for node in body):
+    if not any(node.op in CONVOLUTIONS for node in body):
         return None
     flow = Flow(body, inference)
     found = {one.node: one for node in body if (one := _convolution(flow, node)) is not None}
@@ -145,9 +120,9 @@ def find_convnet(body: Body, inference: Inference) -> ConvNet | None:
 
 def _convolution(flow: Flow, node: Node) -> Convolution | None:
     """A node as a convolution with a weight."""
-    if node.op not in _CONVOLUTIONS or not flow.takes_weight(node, 1):
+    if node.op not in CONVOLUTIONS or not flow.takes_weight(node, 1):
         return None
-    kind, rank = _CONVOLUTIONS[node.op]
+    kind, rank = CONVOLUTIONS[node.op]
     sizes = flow.input_sizes(node, 1)
     if sizes is None or len(sizes) != rank + 2:
         return None
@@ -190,7 +165,7 @@ class _Net:
                 found = self._convolutions.get(use.node.name)
                 if found is not None:
                     return found.kind == "plain" and max(found.kernel) == 1
-                if use.node.name not in seen and (use.node.op in _BETWEEN or use.node.op in ("Mean", "AvgPool")):
+                if use.node.name not in seen and use.node.op in BESIDE_CONVOLUTIONS:
                     todo.append(use.node.name)
         return False
 
@@ -203,14 +178,14 @@ class _Net:
         (source,) = self._flow.inputs(node)[:1] or (None,)
         return (
             source is not None
-            and source.op in ("Add", "AddV2")
+            and source.op in ADDS
             and self._flow.takes_weight(source, 0)
             and any(use.node.op == "Mul" for use in self._flow.body.consumers(node.name))
         )
 
     def is_residual(self, node: Node) -> bool:
         """Whether a node adds what a block gives to what it was given, which at most one convolution fits to it."""
-        if node.op not in ("Add", "AddV2", "AddN") or len(node.data_inputs) != 2:
+        if node.op not in ADDS | {"AddN"} or len(node.data_inputs) != 2:
             return False
         chains = [self._chain(node, number) for number in range(2)]
         if not all(chains):
@@ -257,9 +232,9 @@ class _Net:
     def pools(self) -> Iterator[str]:
         """How all places of features are pooled; the last way first."""
         for node in reversed(self._flow.body.nodes):
-            is_pool = node.op in _POOLS and node.name in self._features
+            is_pool = node.op in POOLS and node.name in self._features
             if is_pool and self._is_global(node) and not self._is_gate(node):
-                yield _POOLS[node.op]
+                yield POOLS[node.op]
 
     def _is_global(self, node: Node) -> bool:
         sizes = self._flow.input_sizes(node, 0)
@@ -284,7 +259,7 @@ class _Net:
             for use in self._flow.body.consumers(name):
                 if use.node.op == "Mul" and self._flow.sizes(use.node) == self._flow.input_sizes(node, 0):
                     return True
-                is_near = use.node.op in _BETWEEN or use.node.op in _CONVOLUTIONS or use.node.op == "MatMul"
+                is_near = use.node.op in BESIDE_CONVOLUTIONS or use.node.op in CONVOLUTIONS or use.node.op == "MatMul"
                 if is_near and use.node.name not in seen:
                     todo.append(use.node.name)
         return False

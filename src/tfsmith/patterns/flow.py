@@ -8,6 +8,7 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ops.families import HANDS_ON, PASSES_ON, VARIABLES
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.layers import BIASES, MOVES, OF_WEIGHTS, PRODUCTS, SHARES
 from tfsmith.ops.sizes import Size
 from tfsmith.records import record
 
@@ -15,15 +16,7 @@ __all__ = ["DenseEnd", "Flow", "weight_node"]
 
 _FAR = 50
 """So many nodes are followed to find where a tensor comes from."""
-_KEEPS_WEIGHT = frozenset(
-    (
-        *("Cast", "ExpandDims", "Squeeze", "Reshape", "Transpose", "Mul", "Dequantize", "QuantizeAndDequantizeV2"),
-        *("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel"),
-    )
-)
-"""What may be done to a weight before it is used: moved, quantized, scaled (as a batch norm is folded into it)."""
-_PRODUCTS = ("MatMul", "BatchMatMulV2", "_FusedMatMul")
-_NEAR = PASSES_ON | {"BiasAdd", "Add", "AddV2", "Reshape", "Squeeze", "Cast"}
+_NEAR = MOVES | BIASES
 """What may lie between the last product and its activation."""
 
 
@@ -107,7 +100,7 @@ class Flow:
         """Whether an input is a weight: stored, and at most moved, scaled or quantized."""
         if number >= len(node.data_inputs):
             return False
-        return _stored(self.body, self.body.resolve(node.data_inputs[number]), _KEEPS_WEIGHT) is not None
+        return _stored(self.body, self.body.resolve(node.data_inputs[number]), OF_WEIGHTS) is not None
 
     def behind(self, is_wanted: Callable[[Node], bool]) -> set[str]:
         """The nodes that are, or depend on, such nodes. Linear; no recursion."""
@@ -139,7 +132,7 @@ class Flow:
         products = {
             node.name: node
             for node in self.body
-            if node.op in _PRODUCTS and node.name in features and self.takes_weight(node, 1)
+            if node.op in PRODUCTS and node.name in features and self.takes_weight(node, 1)
         }
         inner = {
             before.name
@@ -167,7 +160,7 @@ class Flow:
             name = todo.pop()
             seen.add(name)
             for use in self.body.consumers(name):
-                if use.node.op in ("Softmax", "Sigmoid", "LogSoftmax"):
+                if use.node.op in SHARES:
                     return "sigmoid" if use.node.op == "Sigmoid" else "softmax"
                 if use.node.op in _NEAR and use.node.name not in seen:
                     todo.append(use.node.name)

@@ -10,6 +10,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.layers import PRODUCTS
 from tfsmith.passes.served import served_graphs
 from tfsmith.patterns.convnet import ConvNet, find_convnet
 from tfsmith.patterns.raised import Raised
@@ -20,7 +21,7 @@ from tfsmith.records import record
 __all__ = ["Network", "find_networks"]
 
 _SHARES = frozenset({"Softmax", "Exp"})
-_PRODUCTS = frozenset({"BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum"})
+_PRODUCTS = PRODUCTS - {"MatMul", "_FusedMatMul"}
 """Attention needs one of each."""
 _Found: TypeAlias = "TextModel | ConvNet | RecurrentNet"
 _Likeness: TypeAlias = "tuple[tuple[str, str], ...]"

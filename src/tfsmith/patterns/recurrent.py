@@ -7,7 +7,6 @@ second gate inside of the tanh. The gates are sigmoids of products with weights.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 from tfsmith.ir.body import Body
@@ -15,35 +14,24 @@ from tfsmith.ir.function import Function
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ops.families import EXITS, LOOPS, NEXT_ITERATIONS, PASSES_ON
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.layers import (
+    ADDS,
+    BOUNDS,
+    CELLS,
+    CUDNN_LAYERS,
+    GATES,
+    PRODUCTS,
+    REVERSES,
+    SLICES,
+    SPLITS,
+    TO_GATES,
+)
 from tfsmith.patterns.flow import DenseEnd, Flow, weight_node
 from tfsmith.records import record
 
 __all__ = ["Recurrent", "RecurrentNet", "find_recurrent"]
 
-_GATES = frozenset({"Sigmoid", "ClipByValue", "Minimum", "Relu6"})
-"""A sigmoid, or the straight lines that stand for one."""
-_ADDS = ("Add", "AddV2")
-_TO_PRODUCT = frozenset(
-    (
-        *PASSES_ON,
-        *("Split", "SplitV", "StridedSlice", "Slice", "Unpack", "ConcatV2", "Reshape"),
-        *("BiasAdd", "Add", "AddV2", "Sub", "Mul", "Minimum", "Maximum", "ClipByValue", "Relu6"),
-    )
-)
-"""What lies between a product and the sigmoid of a gate."""
-_SPLITS = ("Split", "SplitV", "StridedSlice", "Slice", "Unpack")
-_PRODUCTS = ("MatMul", "BatchMatMulV2", "Einsum")
-_CELLS: Mapping[str, tuple[str, int, int]] = MappingProxyType(
-    {
-        "LSTMBlockCell": ("LSTM", 3, 4),
-        "BlockLSTM": ("LSTM", 4, 4),
-        "BlockLSTMV2": ("LSTM", 4, 4),
-        "GRUBlockCell": ("GRU", 2, 2),
-    }
-)
-"""Ops that are a cell or a loop of it: what they are, which input is the kernel, and how many columns a unit has."""
-_CUDNN = ("CudnnRNN", "CudnnRNNV2", "CudnnRNNV3")
-_REVERSES = ("ReverseV2", "Reverse", "ReverseSequence")
+_PARTS = SPLITS | SLICES
 _FAR = 40
 _FAR_BACK = 200
 
@@ -158,9 +146,9 @@ def _is_backward(flow: Flow, name: str) -> bool:
         if node is None or each in seen or len(seen) > _FAR_BACK:
             continue
         seen.add(each)
-        if node.op in _REVERSES:
+        if node.op in REVERSES:
             return True
-        if each == name or not (node.op in LOOPS or node.op in _CUDNN or node.op in EXITS):
+        if each == name or not (node.op in LOOPS or node.op in CUDNN_LAYERS or node.op in EXITS):
             todo += [flow.body.resolve(text).node for text in node.data_inputs]
     return False
 
@@ -184,11 +172,11 @@ def _in_body(flow: Flow) -> Iterator[_Cell]:
     groups: dict[tuple[str, ...], list[_Cell]] = {}
     for node in flow.body:
         cell = None
-        if node.op in _CELLS or node.op in _CUDNN:
+        if node.op in CELLS or node.op in CUDNN_LAYERS:
             cell = _op_cell(flow, node)
         elif node.op == "Mul":
             cell = _lstm(flow, node)
-        elif node.op in _ADDS:
+        elif node.op in ADDS:
             cell = _gru(flow, node)
         if cell is not None:
             groups.setdefault((cell.kind, *sorted(cell.weights)), []).append(cell)
@@ -200,12 +188,12 @@ def _in_body(flow: Flow) -> Iterator[_Cell]:
 
 def _op_cell(flow: Flow, node: Node) -> _Cell | None:
     """An op that is a cell, or layers of it."""
-    if node.op in _CUDNN:
+    if node.op in CUDNN_LAYERS:
         kind = {b"lstm": "LSTM", b"gru": "GRU"}.get(node.get("rnn_mode", b"lstm"))
         is_both = node.get("direction", b"") == b"bidirectional"
         units = _last_size(flow.input_sizes(node, 1))
         return None if kind is None else _Cell(node.name, kind, units, frozenset({node.name}), is_both=is_both)
-    kind, number, parts = _CELLS[node.op]
+    kind, number, parts = CELLS[node.op]
     width = _last_size(flow.input_sizes(node, number))
     weights = frozenset({_weight_name(flow.body, node, number)})
     return _Cell(node.name, kind, None if width is None else width // parts, weights)
@@ -248,9 +236,9 @@ class _Part:
     @property
     def is_gate(self) -> bool:
         """Whether it is a sigmoid, or a part of one."""
-        if self.op in _GATES:
+        if self.op in GATES:
             return True
-        return self.op in _SPLITS and any(one.op in _GATES for one in self.inputs)
+        return self.op in _PARTS and any(one.op in GATES for one in self.inputs)
 
     @property
     def is_candidate(self) -> bool:
@@ -266,9 +254,9 @@ class _Part:
             if node is None or part.tensor in seen or len(seen) > _FAR:
                 continue
             seen.add(part.tensor)
-            if node.op in _PRODUCTS and len(node.data_inputs) == 2:
+            if node.op in PRODUCTS and len(node.data_inputs) == 2:
                 found[node.name] = _weight_name(self._flow.body, node, 1)
-            elif node.op in _TO_PRODUCT or node.op in _GATES:
+            elif node.op in TO_GATES or node.op in GATES:
                 todo += part.inputs
         return found
 
@@ -326,9 +314,9 @@ def _cell(flow: Flow, node: Node, kind: str, parts: int, products: Sequence[Mapp
 def _unclipped(part: _Part) -> _Part | None:
     """The sum that a state is, where it is kept within bounds."""
     for _ in range(3):
-        if part.op in _ADDS:
+        if part.op in ADDS:
             return part
-        if part.op not in ("ClipByValue", "Minimum", "Maximum"):
+        if part.op not in BOUNDS:
             return None
         part = part.inputs[0]
     return None
@@ -343,7 +331,7 @@ def _has_reset(candidate: _Part, update: _Part) -> bool:
         seen.add(part.tensor)
         if part.op == "Mul" and any(one.is_gate and one.tensor != update.tensor for one in part.inputs):
             return True
-        if part.op in _TO_PRODUCT or part.op in _PRODUCTS:
+        if part.op in TO_GATES or part.op in PRODUCTS:
             todo += part.inputs
     return False
 

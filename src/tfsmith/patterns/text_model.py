@@ -11,6 +11,7 @@ from typing import Any
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ops.families import PASSES_ON, PLACEHOLDERS
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.layers import BIASES, COUNTS, FILLS, GATHERS, MOVES, SLICES, SPLITS
 from tfsmith.patterns.algebra import Atom, Value
 from tfsmith.patterns.architecture import Stack, find_stacks
 from tfsmith.patterns.causal import is_causal
@@ -21,10 +22,7 @@ from tfsmith.records import record
 
 __all__ = ["Head", "Table", "TextModel", "find_text_models"]
 
-_GATHERS = ("Gather", "GatherV2", "ResourceGather")
-_MOVES = PASSES_ON | {"Reshape", "ExpandDims", "Squeeze", "Tile", "BroadcastTo", "Cast", "EnsureShape", "CheckNumerics"}
-"""They give the same elements in another shape, or repeat them."""
-_PARTS = ("StridedSlice", "Slice", "Squeeze", "Reshape", "GatherV2", "Gather", *PASSES_ON)
+_PARTS = PASSES_ON | SLICES | GATHERS | {"Squeeze", "Reshape"}
 """What takes the first word out of a sequence is made of these."""
 _FAR = 50
 """So many nodes are followed."""
@@ -258,18 +256,18 @@ class _Around:
             kernel, x = found["kernel"], found["x"]
             if isinstance(kernel, Kernel) and isinstance(x, Bound):
                 hot = self._tensor(self._algebra.value_of(x.number, x.axes))
-                node = None if hot is None else self._behind(hot, _MOVES)
+                node = None if hot is None else self._behind(hot, MOVES)
                 weight = self._endpoint(kernel.kernel)
                 if node is not None and node.op == "OneHot" and weight is not None:
                     return self._table(weight, self._body.resolve(node.data_inputs[0]))
         tensor = self._tensor((term,))
-        node = None if tensor is None else self._behind(tensor, _MOVES)
+        node = None if tensor is None else self._behind(tensor, MOVES)
         if node is None or tensor is None:
             return None
-        if node.op in _GATHERS:
+        if node.op in GATHERS:
             inputs = [self._body.resolve(text) for text in node.data_inputs]
             return self._table(inputs[0], inputs[1])
-        if node.op in ("Slice", "StridedSlice"):
+        if node.op in SLICES:
             begin = self._inference.integers(self._body, self._body.resolve(node.data_inputs[1]))
             weight = self._body.resolve(node.data_inputs[0])
             is_plain = begin is not None and not any(begin)
@@ -298,7 +296,7 @@ class _Around:
 
     def _origin_of(self, ids: Endpoint) -> str:
         """Where numbers of rows come from: "input", "range" (from zero), "constant", "count" or "other"."""
-        node = self._behind(ids, _MOVES)
+        node = self._behind(ids, MOVES)
         if node is None or node.op in PLACEHOLDERS:
             return "input"
         if node.op == "Range":
@@ -310,9 +308,9 @@ class _Around:
             numbers = self._inference.integers(self._body, Endpoint(node.name, 0))
             is_range = numbers is not None and len(numbers) > 1 and numbers == tuple(range(len(numbers)))
             return "range" if is_range else "constant"
-        if node.op in ("Fill", "ZerosLike", "OnesLike"):
+        if node.op in FILLS:
             return "constant"
-        if node.op in ("Slice", "StridedSlice"):
+        if node.op in SLICES:
             return self._origin_of(self._body.resolve(node.data_inputs[0]))
         return "count" if self._counts(node) else "other"
 
@@ -321,7 +319,7 @@ class _Around:
         todo, seen = [node], {node.name}
         while todo and len(seen) < _FAR:
             one = todo.pop()
-            if one.op in ("Range", "Cumsum"):
+            if one.op in COUNTS:
                 return True
             for text in one.data_inputs:
                 found = self._body.by_name.get(self._body.resolve(text).node)
@@ -442,11 +440,11 @@ class _Around:
             if len(users) != 1:
                 return None
             node = users[0].node
-            if node.op in ("BiasAdd", "Add", "AddV2"):
+            if node.op in BIASES:
                 other = self._body.resolve(node.data_inputs[1 - users[0].input])
                 sizes = self._raised.sizes(other)
                 return other if self._is_weight(other) and sizes == (product.kernel.width,) else None
-            if node.op not in _MOVES:
+            if node.op not in MOVES:
                 return None
             name = node.name
         return None
@@ -458,9 +456,9 @@ class _Around:
             name = todo.pop()
             seen.add(name)
             for use in self._body.consumers(name):
-                if use.node.op in ("Split", "SplitV", "Unpack"):
+                if use.node.op in SPLITS:
                     return True
-                if use.node.op in (*_MOVES, "Transpose", "BiasAdd", "Add", "AddV2") and use.node.name not in seen:
+                if use.node.op in MOVES | BIASES | {"Transpose"} and use.node.name not in seen:
                     todo.append(use.node.name)
         return False
 

@@ -229,7 +229,7 @@ def _dropped(weights: Weights, found: WeightMap, task: Task | None) -> set[str]:
 def _missing(weights: Weights, missing: Sequence[str], found: WeightMap, task: Task | None) -> NotFoundInModelError:
     whose = f"the map {found.name!r}" if task is None else f"the task {task.name} of the map {found.name!r}"
     what = f"{len(missing)} weights that {whose} needs are missing: {shortened(missing, 60)}"
-    others = ", ".join(one.name for one in found.tasks if task is None or one.name != task.name)
+    others = shortened([one.name for one in found.tasks if task is None or one.name != task.name], 60)
     remedy = f"choose another task ({{task={others}}}), or another map" if others else "choose another map"
     return NotFoundInModelError(what, path=weights.path, remedy=remedy)
 
