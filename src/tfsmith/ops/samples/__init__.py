@@ -42,6 +42,10 @@ _MODULES: tuple[str, ...] = (
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474
