@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Case", "case", "chain", "numbers", "sample_ops", "samples", "types_of"]
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = (
+    "arrays",
+    "elementwise",
+    "indices",
+    "matrices",
+    "reductions",
+)
 """The families; each module declares its samples when it is loaded."""
 _MAKERS: dict[str, Callable[[str], Iterable[Case]]] = {}
 

@@ -28,7 +28,13 @@ if TYPE_CHECKING:
 
 __all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "value_ops"]
 
-_MODULES = ("elementwise",)
+_MODULES = (
+    "arrays",
+    "elementwise",
+    "indices",
+    "matrices",
+    "reductions",
+)
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
