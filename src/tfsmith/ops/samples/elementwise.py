@@ -57,48 +57,48 @@ def _plain(op: str) -> Iterator[Case]:
     yield from _unary(op, "variant")
 
 
-@samples("Rint Round")
+@samples("Rint Round", exact=True)
 def _rounds(op: str) -> Iterator[Case]:
     without = "float16 bfloat16" if op == "Rint" else "int8 int16 int32 int64 complex64 complex128"
     yield from _unary(op, without, edges=(0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 0.25, -0.25, -0.0, _INF, -_INF, _NAN))
 
 
-@samples("Sqrt Rsqrt Log")
+@samples("Sqrt Rsqrt Log", n_eps=4)
 def _of_positive(op: str) -> Iterator[Case]:
     yield from _unary(op, low=1, high=20)
 
 
-@samples("Inv Reciprocal")
+@samples("Inv Reciprocal", n_eps=4)
 def _reciprocal(op: str) -> Iterator[Case]:
     yield from _unary(op, "int8 int16 int32 int64", low=1, high=20)
 
 
-@samples("Exp Expm1 Sigmoid Tanh Sin Cos Softplus Elu Selu Sinh Cosh Asinh Atan")
+@samples("Exp Expm1 Sigmoid Tanh Sin Cos Softplus Elu Selu Sinh Cosh Asinh Atan", n_eps=4)
 def _smooth(op: str) -> Iterator[Case]:
     yield from _unary(op, low=-6, high=6)
 
 
-@samples("Tan")
+@samples("Tan", n_eps=4)
 def _tan(op: str) -> Iterator[Case]:
     yield from _unary(op, "int8 int16 int32 int64", low=-1, high=1, edges=(0.0, -0.0, 0.5, _INF, _NAN, 1.25))
 
 
-@samples("Acos Asin Atanh")
+@samples("Acos Asin Atanh", n_eps=4)
 def _inside(op: str) -> Iterator[Case]:
     yield from _unary(op, low=-1, high=1, edges=(0.0, -0.0, 1.0, -1.0, 1.5, -3.0, _NAN, 0.25))
 
 
-@samples("Acosh")
+@samples("Acosh", n_eps=4)
 def _above_one(op: str) -> Iterator[Case]:
     yield from _unary(op, low=1, high=30, edges=(1.0, 1.5, 0.5, -2.0, _INF, _NAN, 20.0))
 
 
-@samples("Log1p")
+@samples("Log1p", n_eps=4)
 def _log1p(op: str) -> Iterator[Case]:
     yield from _unary(op, low=0, high=20, edges=(0.0, -0.0, -0.5, -1.0, -2.0, _INF, _NAN, 2.0**-20))
 
 
-@samples("IsFinite IsInf IsNan")
+@samples("IsFinite IsInf IsNan", exact=True)
 def _kinds_of_floats(op: str) -> Iterator[Case]:
     yield from _unary(op)
 
@@ -119,14 +119,14 @@ def _leaky_relu(op: str) -> Iterator[Case]:
     yield case(op, _array("float32", _EDGES), name="large alpha", alpha=2.0)
 
 
-@samples("LogicalNot")
+@samples("LogicalNot", exact=True)
 def _logical_not(op: str) -> Iterator[Case]:
     yield case(op, numbers("bool", 3, 4), name="bool")
     yield case(op, numbers("bool"), name="scalar")
     yield case(op, numbers("bool", 0), name="empty")
 
 
-@samples("Invert PopulationCount")
+@samples("Invert PopulationCount", exact=True)
 def _bits(op: str) -> Iterator[Case]:
     for kind in _types(op):
         edges = numpy.iinfo(kind)
@@ -134,7 +134,7 @@ def _bits(op: str) -> Iterator[Case]:
         yield case(op, numpy.array([edges.min, edges.max, 0, 1], kind), name=f"{kind}, limits")
 
 
-@samples("CheckNumerics CheckNumericsV2")
+@samples("CheckNumerics CheckNumericsV2", exact=True)
 def _check_numerics(op: str) -> Iterator[Case]:
     for kind in _types(op):
         yield case(op, numbers(kind, 2, 3), name=kind, message="x")
@@ -180,7 +180,7 @@ def _arithmetic(op: str) -> Iterator[Case]:
             yield case(op, x, x[::-1].copy(), name=f"{kind}, limits")
 
 
-@samples("Div RealDiv")
+@samples("Div RealDiv", n_eps=4)
 def _division(op: str) -> Iterator[Case]:
     without = "int8 int16 int32 int64 uint8 uint16 uint32 uint64" if op == "RealDiv" else ""
     yield from _binary(op, without, low=1, high=20)
@@ -205,12 +205,12 @@ def _whole_division(op: str) -> Iterator[Case]:
         yield case(op, x, numpy.array(0, kind), name=f"{kind}, by zero")
 
 
-@samples("DivNoNan MulNoNan Xdivy Xlogy Xlog1py")
+@samples("DivNoNan MulNoNan Xdivy Xlogy Xlog1py", n_eps=8)
 def _no_nan(op: str) -> Iterator[Case]:
     yield from _binary(op, low=0, high=9, edges=op != "Xlog1py")
 
 
-@samples("Pow")
+@samples("Pow", n_eps=4)
 def _pow(op: str) -> Iterator[Case]:
     for kind in _types(op):
         yield case(op, numbers(kind, 3, 4, low=1, high=4), numbers(kind, 3, 4, start=9, low=0, high=4), name=kind)
@@ -228,14 +228,14 @@ def _atan2(op: str) -> Iterator[Case]:
     yield from _binary(op)
 
 
-@samples("NextAfter")
+@samples("NextAfter", exact=True)
 def _next_after(op: str) -> Iterator[Case]:
     for kind in ("float32", "float64"):
         x, y = _array(kind, [1.0, 1.0, -1.0, 2.0, _INF, _NAN]), _array(kind, [2.0, 0.0, -3.0, 2.0, 0.0, 1.0])
         yield case(op, x, y, name=kind)
 
 
-@samples("Equal NotEqual")
+@samples("Equal NotEqual", exact=True)
 def _equality(op: str) -> Iterator[Case]:
     yield from _binary(op, low=0, high=3)
     for x, y in (((2, 3), (2,)), ((2,), (3,)), ((2, 3), (3,))):
@@ -245,7 +245,7 @@ def _equality(op: str) -> Iterator[Case]:
     yield case(op, words, numpy.array(b"a", object), name="words")
 
 
-@samples("ApproximateEqual")
+@samples("ApproximateEqual", exact=True)
 def _approximate_equal(op: str) -> Iterator[Case]:
     for kind in ("float32", "float64"):
         x, y = _array(kind, [1.0, 1.0, 1.0, _NAN, _INF]), _array(kind, [1.0, 1.25, 1.5, _NAN, _INF])
@@ -254,19 +254,19 @@ def _approximate_equal(op: str) -> Iterator[Case]:
     yield case(op, numbers("float32", 2), numbers("float32"), name="shapes differ", unknown=True)
 
 
-@samples("LogicalAnd LogicalOr")
+@samples("LogicalAnd LogicalOr", exact=True)
 def _logic(op: str) -> Iterator[Case]:
     yield case(op, numbers("bool", 3, 4), numbers("bool", 3, 4, start=7), name="bool")
     yield case(op, numbers("bool", 3, 1), numbers("bool", 4), name="broadcast")
     yield case(op, numbers("bool"), numbers("bool", 0), name="empty")
 
 
-@samples("BitwiseAnd BitwiseOr BitwiseXor")
+@samples("BitwiseAnd BitwiseOr BitwiseXor", exact=True)
 def _bitwise(op: str) -> Iterator[Case]:
     yield from _binary(op, low=-100, high=100)
 
 
-@samples("LeftShift RightShift")
+@samples("LeftShift RightShift", exact=True)
 def _shifts(op: str) -> Iterator[Case]:
     for kind in _types(op):
         y = numbers(kind, 3, 4, low=0, high=numpy.dtype(kind).itemsize * 8)
@@ -275,7 +275,7 @@ def _shifts(op: str) -> Iterator[Case]:
             yield case(op, numpy.array([5, -5], kind), numpy.array([-1, 100], kind), name=f"{kind}, too far")
 
 
-@samples("Complex")
+@samples("Complex", exact=True)
 def _complex(op: str) -> Iterator[Case]:
     for kind, whole in (("float32", "complex64"), ("float64", "complex128")):
         yield case(op, numbers(kind, 3, 1), numbers(kind, 4), name=kind, Tout=whole)
@@ -285,7 +285,7 @@ def _complex(op: str) -> Iterator[Case]:
 # More inputs
 
 
-@samples("AddN")
+@samples("AddN", exact=True)
 def _add_n(op: str) -> Iterator[Case]:
     for kind in _types(op, "variant"):
         yield case(op, [numbers(kind, 2, 3, start=start) for start in (0, 9, 20)], name=kind)
@@ -294,13 +294,13 @@ def _add_n(op: str) -> Iterator[Case]:
     yield case(op, [numbers("float32", 2), numbers("float32")], name="shapes differ", unknown=True)
 
 
-@samples("AccumulateNV2")
+@samples("AccumulateNV2", exact=True)
 def _accumulate(op: str) -> Iterator[Case]:
     for kind in ("float32", "float64", "int32", "complex64"):
         yield case(op, [numbers(kind, 2, 3, start=start) for start in (0, 9, 20)], name=kind, shape=[2, 3])
 
 
-@samples("ClipByValue")
+@samples("ClipByValue", exact=True)
 def _clip(op: str) -> Iterator[Case]:
     for kind in _types(op, "uint32 uint64 complex64 complex128"):
         low, high = numpy.asarray(1).astype(as_dtype(kind).numpy()), numpy.asarray(5).astype(as_dtype(kind).numpy())
@@ -313,7 +313,7 @@ def _clip(op: str) -> Iterator[Case]:
     yield case(op, x, numbers("float32", 3), numbers("float32"), name="broadcast", unknown=True)
 
 
-@samples("Select SelectV2")
+@samples("Select SelectV2", exact=True)
 def _select(op: str) -> Iterator[Case]:
     for kind in _types(op, "variant"):
         x, y = numbers(kind, 3, 4), numbers(kind, 3, 4, start=20)
@@ -329,7 +329,7 @@ def _select(op: str) -> Iterator[Case]:
     yield case(op, numbers("bool", 2), _array("float32", [_NAN, 1]), _array("float32", [1, _NAN]), name="NaN")
 
 
-@samples("Cast")
+@samples("Cast", exact=True)
 def _cast(op: str) -> Iterator[Case]:
     kinds = [kind for kind in types_of("AddV2") if kind != "string"] + ["bool"]
     for before in kinds:
@@ -344,13 +344,15 @@ def _cast(op: str) -> Iterator[Case]:
             yield case(op, x.astype(numpy.float32), name=f"truncates to {kind}", DstT=kind, Truncate=True)
     yield case(op, _array("float32", [0.0, -0.0, _NAN, 0.5]), name="edges to bool", DstT="bool")
     yield case(op, numpy.array([2**24 + 1, 2**31 - 1], "int32"), name="large to float32", DstT="float32")
-    yield case(op, numpy.array([65519, 65520, 70000, -70000, 2049, 2051], "int32"), name="large to half", DstT="float16")
+    yield case(
+        op, numpy.array([65519, 65520, 70000, -70000, 2049, 2051], "int32"), name="large to half", DstT="float16"
+    )
     yield case(op, numpy.array([257, 259, 2**24 + 3], "int64"), name="large to bfloat16", DstT="bfloat16")
     yield case(op, numpy.array([300, -1, 65536], "int32"), name="wraps", DstT="uint8")
     yield case(op, numbers("float32", 0, 2), name="empty", DstT="int32")
 
 
-@samples("Bitcast")
+@samples("Bitcast", exact=True)
 def _bitcast(op: str) -> Iterator[Case]:
     for before, after, shape in (
         ("float32", "int32", (2, 3)),
@@ -371,7 +373,7 @@ def _bitcast(op: str) -> Iterator[Case]:
 # What engines fuse or move
 
 
-@samples("Identity")
+@samples("Identity", exact=True)
 def _identity(op: str) -> Iterator[Case]:
     for kind in types_of("AddV2"):
         yield case(op, numbers(kind, 2, 3), name=kind)

@@ -34,7 +34,7 @@ def _ints(*values: Any, kind: str = "int32") -> Any:
 # Gathering
 
 
-@samples("Gather GatherV2")
+@samples("Gather GatherV2", exact=True)
 def _gather(op: str) -> Iterator[Case]:
     def made(x: Any, ids: Any, axis: int = 0, **more: Any) -> Case:
         return case(op, x, ids, *([numpy.array(axis, "int32")] if op == "GatherV2" else []), **more)
@@ -65,7 +65,7 @@ def _gather(op: str) -> Iterator[Case]:
     yield made(y, _ints([0, 1]), 1, name="batches differ", batch_dims=1, unknown=True)
 
 
-@samples("GatherNd")
+@samples("GatherNd", exact=True)
 def _gather_nd(op: str) -> Iterator[Case]:
     for kind, index in product(_KINDS, (*_INDEX, "int16")):
         yield case(op, numbers(kind, 3, 4), _ints([0, 1], [2, 3], kind=index), name=f"{kind}, {index}")
@@ -85,7 +85,7 @@ def _gather_nd(op: str) -> Iterator[Case]:
     yield case(op, x, _ints([5, 0], [1, 1]), name="ignored", bad_indices_policy="IGNORE")
 
 
-@samples("Where")
+@samples("Where", exact=True)
 def _where(op: str) -> Iterator[Case]:
     for kind in _types(op):
         yield case(op, numbers(kind, 3, 4, low=-1, high=2), name=kind)
@@ -97,7 +97,7 @@ def _where(op: str) -> Iterator[Case]:
     yield case(op, _array("float32", [0.0, -0.0, _NAN, _INF]), name="edges")
 
 
-@samples("DynamicPartition")
+@samples("DynamicPartition", exact=True)
 def _dynamic_partition(op: str) -> Iterator[Case]:
     for kind in _KINDS:
         yield case(op, numbers(kind, 4, 2), _ints(1, 0, 1, 2), name=kind, num_partitions=3)
@@ -110,13 +110,17 @@ def _dynamic_partition(op: str) -> Iterator[Case]:
     yield case(op, x[:0], numpy.zeros(0, "int32"), name="empty", num_partitions=2)
 
 
-@samples("DynamicStitch ParallelDynamicStitch")
+@samples("DynamicStitch ParallelDynamicStitch", exact=True)
 def _dynamic_stitch(op: str) -> Iterator[Case]:
     for kind in _KINDS:
         ids = [_ints(0, 2), numpy.array(1, "int32"), _ints([4, 3])]
-        yield case(op, ids, [numbers(kind, 2, 2), numbers(kind, 2, start=5), numbers(kind, 1, 2, 2, start=9)], name=kind)
+        yield case(
+            op, ids, [numbers(kind, 2, 2), numbers(kind, 2, start=5), numbers(kind, 1, 2, 2, start=9)], name=kind
+        )
     if op == "DynamicStitch":
-        yield case(op, [_ints(0, 1), _ints(1, 0)], [numbers("float32", 2), numbers("float32", 2, start=9)], name="twice")
+        yield case(
+            op, [_ints(0, 1), _ints(1, 0)], [numbers("float32", 2), numbers("float32", 2, start=9)], name="twice"
+        )
     yield case(op, [_ints(0, 1)], [numbers("float32", 3)], name="do not fit", unknown=True)
     yield case(op, [numpy.zeros(0, "int32")], [numbers("float32", 0, 2)], name="empty")
 
@@ -124,7 +128,7 @@ def _dynamic_stitch(op: str) -> Iterator[Case]:
 # Scattering
 
 
-@samples("ScatterNd")
+@samples("ScatterNd", exact=True)
 def _scatter_nd(op: str) -> Iterator[Case]:
     for kind, index in product(_KINDS, _INDEX):
         if kind == "string" and index == "int64":
@@ -147,7 +151,8 @@ def _scatter_nd(op: str) -> Iterator[Case]:
 
 
 @samples(
-    "TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin ScatterNdNonAliasingAdd"
+    "TensorScatterUpdate TensorScatterAdd TensorScatterSub TensorScatterMax TensorScatterMin ScatterNdNonAliasingAdd",
+    exact=True,
 )
 def _tensor_scatter(op: str) -> Iterator[Case]:
     without = {
@@ -173,7 +178,7 @@ def _tensor_scatter(op: str) -> Iterator[Case]:
     yield case(op, edges, *given, name="edges")
 
 
-@samples("InplaceUpdate InplaceAdd InplaceSub")
+@samples("InplaceUpdate InplaceAdd InplaceSub", exact=True)
 def _inplace(op: str) -> Iterator[Case]:
     for kind in ("float32", "float64", "int32", "int64"):
         yield case(op, numbers(kind, 4, 2), _ints(3, 0), numbers(kind, 2, 2, start=9), name=kind)
@@ -184,7 +189,7 @@ def _inplace(op: str) -> Iterator[Case]:
 # Sorting and searching
 
 
-@samples("TopKV2")
+@samples("TopKV2", exact=True)
 def _top_k(op: str) -> Iterator[Case]:
     for kind in _types(op):
         for name, k in (("three", 3), ("all", 6), ("the first of equals", 1)):
@@ -202,7 +207,7 @@ def _top_k(op: str) -> Iterator[Case]:
     yield case(op, x, numpy.array(2, "int16"), name="k and ids in int16", index_type="int16")
 
 
-@samples("NthElement")
+@samples("NthElement", exact=True)
 def _nth_element(op: str) -> Iterator[Case]:
     for kind, reverse in product(_types(op), (False, True)):
         x = numbers(kind, 2, 5)
@@ -211,7 +216,7 @@ def _nth_element(op: str) -> Iterator[Case]:
         yield case(op, numbers("float32", 5), numpy.array(n, "int32"), name=f"n = {n}", unknown=True)
 
 
-@samples("InTopK InTopKV2")
+@samples("InTopK InTopKV2", exact=True)
 def _in_top_k(op: str) -> Iterator[Case]:
     def made(x: Any, targets: Any, k: int, **more: Any) -> Case:
         if op == "InTopK":
@@ -227,7 +232,7 @@ def _in_top_k(op: str) -> Iterator[Case]:
     yield made(x, _ints(0, 1), 1, name="do not fit", unknown=True)
 
 
-@samples("LowerBound UpperBound")
+@samples("LowerBound UpperBound", exact=True)
 def _bounds(op: str) -> Iterator[Case]:
     for kind in (kind for kind in _KINDS if kind not in ("bool", "string", "complex64", "complex128")):
         ordered = _array(kind, [[1, 2, 2, 5], [0, 1, 7, 9]])
@@ -238,7 +243,7 @@ def _bounds(op: str) -> Iterator[Case]:
     yield case(op, ordered, numbers("float32", 2, 2), name="rows differ", unknown=True)
 
 
-@samples("Bucketize")
+@samples("Bucketize", exact=True)
 def _bucketize(op: str) -> Iterator[Case]:
     for kind in _types(op):
         yield case(op, numbers(kind, 3, 4), name=kind, boundaries=[-3.0, 0.0, 2.5, 6.0])
@@ -251,7 +256,7 @@ def _bucketize(op: str) -> Iterator[Case]:
 # Sets of values
 
 
-@samples("Unique UniqueWithCounts")
+@samples("Unique UniqueWithCounts", exact=True)
 def _unique(op: str) -> Iterator[Case]:
     for kind, out in product(_types(op, "complex64 complex128"), _INDEX):
         yield case(op, numbers(kind, 12, low=0, high=4), name=f"{kind} as {out}", out_idx=out)
@@ -260,7 +265,7 @@ def _unique(op: str) -> Iterator[Case]:
     yield case(op, numbers("int32", 2, 2), name="a matrix", unknown=True)
 
 
-@samples("UniqueV2 UniqueWithCountsV2")
+@samples("UniqueV2 UniqueWithCountsV2", exact=True)
 def _unique_v2(op: str) -> Iterator[Case]:
     none = numpy.zeros(0, "int32")
     for kind in _types(op, "complex64 complex128"):
@@ -273,7 +278,7 @@ def _unique_v2(op: str) -> Iterator[Case]:
     yield case(op, x[0], _ints(1), name="in int64", out_idx="int64")
 
 
-@samples("ListDiff")
+@samples("ListDiff", exact=True)
 def _list_diff(op: str) -> Iterator[Case]:
     for kind, out in product(_types(op, "bool complex64 complex128"), _INDEX):
         x, y = numbers(kind, 10, low=0, high=9), numbers(kind, 3, start=4, low=0, high=9)

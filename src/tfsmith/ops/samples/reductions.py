@@ -26,7 +26,7 @@ def _array(kind: str, values: Any) -> Any:
     return numpy.array(values).astype(as_dtype(kind).numpy())
 
 
-@samples("Sum Prod Mean Max Min EuclideanNorm All Any")
+@samples("Sum Prod Mean Max Min EuclideanNorm All Any", n_eps=8)
 def _reductions(op: str) -> Iterator[Case]:
     logic = op in ("All", "Any")
     kinds = ["bool"] if logic else list(_types(op))
@@ -69,7 +69,9 @@ def _arguments(op: str) -> Iterator[Case]:
         if kind.startswith(("float", "bfloat")):
             edges = [[_NAN, 1, 2], [1, _NAN, 2], [_NAN, _NAN, _NAN], [-_INF, -_INF, -_INF], [_INF, _INF, 1]]
             yield case(op, _array(kind, edges), numpy.array(1, "int32"), name=f"{kind}, edges")
-            yield case(op, _array(kind, [*edges, [_NAN, -_INF, _INF]]), numpy.array(0, "int32"), name=f"{kind}, edges down")
+            yield case(
+                op, _array(kind, [*edges, [_NAN, -_INF, _INF]]), numpy.array(0, "int32"), name=f"{kind}, edges down"
+            )
     x = numbers("float32", 2, 3, 4)
     for axis in (0, 1, 2, -1, -3, 3, -4):
         for index, out in product(_INDEX, _INDEX):
@@ -80,7 +82,7 @@ def _arguments(op: str) -> Iterator[Case]:
     yield case(op, numbers("float32", 0, 3), numpy.array(1, "int32"), name="to nothing")
 
 
-@samples("Cumsum Cumprod CumulativeLogsumexp")
+@samples("Cumsum Cumprod CumulativeLogsumexp", n_eps=8)
 def _running(op: str) -> Iterator[Case]:
     low, high = (-2, 3) if op == "Cumprod" else (-8, 8)
     for kind in _types(op):
@@ -95,11 +97,13 @@ def _running(op: str) -> Iterator[Case]:
     yield case(op, numbers("float32", 0, 3), numpy.array(0, "int32"), name="empty")
     edges = _array("float32", [1, _INF, 2, -_INF, 0, _NAN, 1])
     yield case(op, edges, numpy.array(0, "int32"), name="edges")
-    yield case(op, edges[:3], numpy.array(0, "int32"), name="infinity, exclusive, reverse", exclusive=True, reverse=True)
+    yield case(
+        op, edges[:3], numpy.array(0, "int32"), name="infinity, exclusive, reverse", exclusive=True, reverse=True
+    )
     yield case(op, numbers("float32"), numpy.array(0, "int32"), name="scalar", unknown=True)
 
 
-@samples("SegmentSum SegmentProd SegmentMax SegmentMin SegmentMean")
+@samples("SegmentSum SegmentProd SegmentMax SegmentMin SegmentMean", n_eps=8)
 def _segments(op: str) -> Iterator[Case]:
     low, high = (-3, 3) if op == "SegmentProd" else (-8, 8)
     for kind, index in product(_types(op), _INDEX):
@@ -114,7 +118,7 @@ def _segments(op: str) -> Iterator[Case]:
     yield case(op, _array("float32", [_NAN, 1, _INF, -_INF]), numpy.array([0, 0, 1, 2], "int32"), name="edges")
 
 
-@samples("UnsortedSegmentSum UnsortedSegmentProd UnsortedSegmentMax UnsortedSegmentMin")
+@samples("UnsortedSegmentSum UnsortedSegmentProd UnsortedSegmentMax UnsortedSegmentMin", n_eps=8)
 def _unsorted_segments(op: str) -> Iterator[Case]:
     low, high = (-3, 3) if op == "UnsortedSegmentProd" else (-8, 8)
     for kind, index in product(_types(op), _INDEX):

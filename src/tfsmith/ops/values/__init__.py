@@ -34,6 +34,9 @@ _MODULES = (
     "indices",
     "matrices",
     "reductions",
+    "nn",
+    "convolution",
+    "pooling",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

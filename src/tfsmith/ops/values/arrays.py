@@ -10,7 +10,7 @@ import numpy
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ops.values import OpError, value
-from tfsmith.ops.values.arguments import axes_of, axis_of, check, scalar, sizes_of
+from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, scalar, sizes_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -128,8 +128,7 @@ def _unravel_index(indices: NDArray[Any], dims: NDArray[Any]) -> Any:
     check(indices.ndim <= 1, f"the indices must be a scalar or a vector, and have shape {list(indices.shape)}")
     total = int(numpy.prod(sizes, dtype=numpy.int64))
     check(total > 0, f"sizes {sizes} hold no element")
-    if indices.size:
-        check(0 <= int(indices.min()) and int(indices.max()) < total, f"an index is not inside of sizes {sizes}")
+    check_ids(indices, total)
     return numpy.array(numpy.unravel_index(indices, sizes)).astype(indices.dtype)
 
 
@@ -148,7 +147,7 @@ def _fill(dims: NDArray[Any], x: NDArray[Any]) -> Any:
 def _empty(shape: NDArray[Any], *, dtype: DType) -> Any:
     sizes = sizes_of(shape, "the shape")
     kind = dtype.numpy()
-    return numpy.full(sizes, b"", kind) if kind == object else numpy.zeros(sizes, kind)
+    return numpy.full(sizes, b"", kind) if kind.kind == "O" else numpy.zeros(sizes, kind)
 
 
 @value("Range")
@@ -160,7 +159,7 @@ def _range(start: NDArray[Any], limit: NDArray[Any], delta: NDArray[Any]) -> Any
     check(step != 0, "the step of a range must not be 0")
     check(bool(first <= last if step > 0 else first >= last), f"no steps of {step} go from {first} to {last}")
     if kind.kind in "iu":
-        return numpy.arange(int(first), int(last), int(step), kind)
+        return numpy.arange(int(first), int(last), int(step), dtype=kind)
     count = int(numpy.ceil(numpy.abs((last - first) / step)))
     return (first + numpy.arange(count).astype(kind) * step).astype(kind)
 
@@ -349,25 +348,6 @@ def _invert_permutation(x: NDArray[Any]) -> Any:
     return numpy.argsort(x, kind="stable").astype(x.dtype)
 
 
-@value("DataFormatDimMap")
-def _data_format_dim_map(x: NDArray[Any], *, src_format: bytes, dst_format: bytes) -> Any:
-    size = len(src_format)
-    places = numpy.array([dst_format.index(letter) for letter in src_format], x.dtype)
-    check(not x.size or (-size <= int(x.min()) and int(x.max()) < size), f"an axis is not in [-{size}, {size})")
-    return numpy.asarray(places[x % size])
-
-
-@value("DataFormatVecPermute")
-def _data_format_vec_permute(x: NDArray[Any], *, src_format: bytes, dst_format: bytes) -> Any:
-    check(x.ndim in (1, 2), f"a vector or pairs are needed, not shape {list(x.shape)}")
-    source, target = src_format, dst_format
-    if x.shape[0] == len(source) - 2:  # the sizes of space alone
-        source = bytes(one for one in source if one not in b"NC")
-        target = bytes(one for one in target if one not in b"NC")
-    check(x.shape[0] == len(source), f"{x.shape[0]} elements do not fit the format {src_format.decode()}")
-    return x[[source.index(letter) for letter in target]]
-
-
 @value("Reverse")
 def _reverse(x: NDArray[Any], dims: NDArray[Any]) -> Any:
     check(dims.shape == (x.ndim,), f"{list(dims.shape)} flags do not fit rank {x.ndim}")
@@ -526,7 +506,7 @@ def _blocks(x: NDArray[Any], block: list[int], widths: NDArray[Any]) -> None:
     check(not (widths < 0).any(), f"widths {widths.tolist()} must not be negative")
 
 
-def _to_batch(x: NDArray[Any], block: list[int], paddings: NDArray[Any]) -> NDArray[Any]:
+def _to_batch(x: NDArray[Any], block: list[int], paddings: NDArray[Any]) -> Any:
     _blocks(x, block, paddings)
     count = len(block)
     every = numpy.zeros((x.ndim, 2), numpy.int64)
@@ -543,7 +523,7 @@ def _to_batch(x: NDArray[Any], block: list[int], paddings: NDArray[Any]) -> NDAr
     return moved.reshape(batch, *split[::2], *x.shape[1 + count :])
 
 
-def _to_space(x: NDArray[Any], block: list[int], crops: NDArray[Any]) -> NDArray[Any]:
+def _to_space(x: NDArray[Any], block: list[int], crops: NDArray[Any]) -> Any:
     _blocks(x, block, crops)
     count, blocks = len(block), int(numpy.prod(block, dtype=numpy.int64))
     check(x.shape[0] % blocks == 0, f"a batch of {x.shape[0]} cannot be divided by the block {block}")

@@ -1,11 +1,10 @@
-"""Values of ops that compute element by element: arithmetic, comparison, logic, bits, casts, activations."""
+"""Values of ops that compute element by element: arithmetic, comparison, logic, bits, types."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import ml_dtypes
 import numpy
 
 from tfsmith.ir.dtype import DType
@@ -209,6 +208,15 @@ def _rsqrt(x: NDArray[Any]) -> Any:
     return rounded(lambda x: x.dtype.type(1) / numpy.sqrt(x), x)
 
 
+@value("Sigmoid")
+def _sigmoid(x: NDArray[Any]) -> Any:
+    def sigmoid(x: NDArray[Any]) -> Any:
+        one = x.dtype.type(1)
+        return one / (one + numpy.exp(-x))
+
+    return rounded(sigmoid, x)
+
+
 @value("Sign")
 def _sign(x: NDArray[Any]) -> Any:
     if x.dtype.kind == "c":
@@ -358,7 +366,7 @@ def _cast(x: NDArray[Any], *, DstT: DType, Truncate: bool) -> NDArray[Any]:  # a
 
 
 @value("Bitcast")
-def _bitcast(x: NDArray[Any], *, type: DType) -> NDArray[Any]:  # noqa: A002  (the attribute's name)
+def _bitcast(x: NDArray[Any], *, type: DType) -> NDArray[Any]:
     kind = type.numpy()
     before, after = x.dtype.itemsize, kind.itemsize
     plain = numpy.ascontiguousarray(x)
@@ -396,61 +404,6 @@ def _angle(x: NDArray[Any]) -> Any:
     return numpy.asarray(numpy.arctan2(x.imag, x.real))
 
 
-# Activations
-
-
-@value("Relu")
-def _relu(x: NDArray[Any]) -> Any:
-    return _maximum(x, x.dtype.type(0))
-
-
-@value("Relu6")
-def _relu6(x: NDArray[Any]) -> Any:
-    return _minimum(_maximum(x, x.dtype.type(0)), x.dtype.type(6))
-
-
-@value("LeakyRelu")
-def _leaky_relu(x: NDArray[Any], *, alpha: float) -> Any:
-    return numpy.where(x > 0, x, x * x.dtype.type(alpha))
-
-
-@value("Elu")
-def _elu(x: NDArray[Any]) -> Any:
-    return rounded(lambda x: numpy.where(x < 0, numpy.expm1(x), x), x)
-
-
-@value("Selu")
-def _selu(x: NDArray[Any]) -> Any:
-    scale, scale_alpha = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123
-
-    def selu(x: NDArray[Any]) -> Any:
-        kind = x.dtype.type
-        return numpy.where(x < 0, kind(scale_alpha) * numpy.expm1(x), kind(scale) * x)
-
-    return rounded(selu, x)
-
-
-@value("Sigmoid")
-def _sigmoid(x: NDArray[Any]) -> Any:
-    def sigmoid(x: NDArray[Any]) -> Any:
-        one = x.dtype.type(1)
-        return one / (one + numpy.exp(-x))
-
-    return rounded(sigmoid, x)
-
-
-@value("Softplus")
-def _softplus(x: NDArray[Any]) -> Any:
-    limit = -2 - numpy.log(float(ml_dtypes.finfo(x.dtype).eps))
-    exp = rounded(numpy.exp, x)
-    return numpy.where(x > limit, x, numpy.where(x < -limit, exp, rounded(numpy.log1p, exp)))
-
-
-@value("Softsign")
-def _softsign(x: NDArray[Any]) -> Any:
-    return rounded(lambda x: x / (x.dtype.type(1) + numpy.abs(x)), x)
-
-
 def _broadcast(x: NDArray[Any], y: NDArray[Any]) -> bool:
     try:
         numpy.broadcast_shapes(x.shape, y.shape)
@@ -471,7 +424,7 @@ def _quotient(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
     return numpy.asarray((x - rest) // y)
 
 
-def _shift(y: NDArray[Any]) -> NDArray[Any]:
+def _shift(y: NDArray[Any]) -> Any:
     """By how many bits to shift: at least none, at most all but one."""
     return numpy.clip(y, 0, y.dtype.itemsize * 8 - 1).astype(y.dtype)
 

@@ -37,7 +37,7 @@ def _gather_v2(params: NDArray[Any], indices: NDArray[Any], axis: NDArray[Any], 
     moved = numpy.moveaxis(params, place, batch)
     grid = numpy.ix_(*(numpy.arange(size) for size in indices.shape[:batch]))
     rows = tuple(one.reshape(one.shape + (1,) * (indices.ndim - batch)) for one in grid)
-    found = moved[(*rows, indices)]
+    found = moved[rows + (indices,)]  # noqa: RUF005  (a star in an index needs Python 3.11)
     kept = range(batch, batch + indices.ndim - batch)
     found = numpy.moveaxis(found, tuple(kept), tuple(range(place, place + indices.ndim - batch)))
     return found.reshape(shape)
@@ -296,13 +296,13 @@ def _scattered(
 
 def _extreme(
     function: Callable[..., Any], x: NDArray[Any], indices: NDArray[Any], updates: NDArray[Any], policy: bytes
-) -> NDArray[Any]:
+) -> Any:
     """The larger or smaller of a tensor and updates: a NaN in the tensor stays, one in the updates does not count."""
     found = _scattered(x.copy(), indices, updates, function, policy)
     return numpy.where(numpy.isnan(x), x, found) if is_float(x) else found
 
 
-def _rows(x: NDArray[Any], i: NDArray[Any], v: NDArray[Any]) -> NDArray[Any]:
+def _rows(x: NDArray[Any], i: NDArray[Any], v: NDArray[Any]) -> Any:
     check(i.ndim == 1 and v.shape == i.shape + x.shape[1:], "the values must be rows of the tensor, one for each index")
     return x.copy()
 
@@ -326,9 +326,7 @@ def _among_top(predictions: NDArray[Any], targets: NDArray[Any], k: int) -> NDAr
     return numpy.asarray(inside & numpy.isfinite(wanted) & numpy.isfinite(predictions).all(axis=1) & (larger < k))
 
 
-def _searched(
-    ordered: NDArray[Any], values: NDArray[Any], before: Callable[..., Any], out_type: DType
-) -> NDArray[Any]:
+def _searched(ordered: NDArray[Any], values: NDArray[Any], before: Callable[..., Any], out_type: DType) -> NDArray[Any]:
     check(ordered.ndim == 2 and values.ndim == 2, "two matrices are needed")
     check(len(ordered) == len(values), f"{len(ordered)} and {len(values)} rows do not fit")
     low = numpy.zeros(values.shape, numpy.int64)
@@ -350,7 +348,7 @@ def _axis_of_unique(x: NDArray[Any], axis: NDArray[Any]) -> int:
 
 
 def _distinct(x: NDArray[Any], axis: int, kind: numpy.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The distinct slices along an axis in the order in which they come, where each slice is, and how many there are."""
+    """The distinct slices along an axis in the order in which they come, where each slice is, and the counts."""
     if x.ndim > 1 or x.dtype == object or x.dtype.kind == "V":
         rows = numpy.moveaxis(x, axis, 0).reshape(x.shape[axis], -1).tolist()
         places: dict[Any, int] = {}

@@ -59,11 +59,6 @@ def _cross(a: NDArray[Any], b: NDArray[Any]) -> Any:
     return (a * right - left * b)[..., turned]
 
 
-@value("L2Loss")
-def _l2_loss(x: NDArray[Any]) -> Any:
-    return rounded(lambda x: numpy.square(x).sum(dtype=x.dtype) / x.dtype.type(2), x)
-
-
 @value("Einsum")
 def _einsum(inputs: tuple[NDArray[Any], ...], *, equation: bytes) -> Any:
     """One or two operands. Labels that both have and the output has not become one product of matrices."""
@@ -93,7 +88,7 @@ def _in_kind(x: NDArray[Any], kind: numpy.dtype[Any]) -> NDArray[Any]:
     return wide(x) if kind.itemsize == 2 else x.astype(kind)
 
 
-def _adjoint(x: NDArray[Any]) -> NDArray[Any]:
+def _adjoint(x: NDArray[Any]) -> Any:
     turned = x.swapaxes(-1, -2)
     return turned.conj() if x.dtype.kind == "c" else turned
 
@@ -107,7 +102,9 @@ def _labels(equation: str, inputs: tuple[NDArray[Any], ...]) -> tuple[list[list[
     """The labels of each operand and of the output: letters, and negative numbers for the axes of an ellipsis."""
     left, arrow, right = equation.partition("->")
     words = left.split(",")
-    check(bool(arrow) and len(words) == len(inputs) <= 2, f"the equation {equation!r} does not fit {len(inputs)} inputs")
+    check(
+        bool(arrow) and len(words) == len(inputs) <= 2, f"the equation {equation!r} does not fit {len(inputs)} inputs"
+    )
     terms = []
     for word, one in zip(words, inputs, strict=True):
         named = len(word.replace("...", ""))
@@ -164,7 +161,7 @@ def _contracted(
     return product.reshape((*product.shape[: len(batch)], *height, *width)), [*batch, *rows, *columns]
 
 
-def _arranged(x: NDArray[Any], labels: list[Any], result: list[Any], sizes: dict[Any, int]) -> NDArray[Any]:
+def _arranged(x: NDArray[Any], labels: list[Any], result: list[Any], sizes: dict[Any, int]) -> Any:
     """The axes in the order of the output; a label that it has twice becomes a diagonal."""
     once = list(dict.fromkeys(result))
     moved = x.transpose([labels.index(label) for label in once])

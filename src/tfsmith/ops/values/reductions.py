@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_ORDERS: Mapping[Any, Callable[..., Any]] = MappingProxyType(
-    {numpy.maximum: numpy.greater, numpy.minimum: numpy.less}
-)
+_ORDERS: Mapping[Any, Callable[..., Any]] = MappingProxyType({numpy.maximum: numpy.greater, numpy.minimum: numpy.less})
 
 
 @value("Sum")
@@ -106,8 +104,7 @@ def _cumprod(x: NDArray[Any], axis: NDArray[Any], *, exclusive: bool, reverse: b
 
 @value("CumulativeLogsumexp")
 def _cumulative_logsumexp(x: NDArray[Any], axis: NDArray[Any], *, exclusive: bool, reverse: bool) -> Any:
-    lowest = -numpy.inf if not exclusive else float(numpy.finfo(wide(x).dtype).min)
-    return _running(numpy.logaddexp, x, axis, lowest, exclusive, reverse)
+    return _running(numpy.logaddexp, x, axis, -numpy.inf, exclusive, reverse)
 
 
 # Segments
@@ -236,21 +233,17 @@ def _most(kind: numpy.dtype[Any]) -> Any:
 
 
 def _lowest(kind: numpy.dtype[Any]) -> Any:
-    import ml_dtypes
-
-    return numpy.iinfo(kind).min if kind.kind in "iu" else ml_dtypes.finfo(kind).min
+    return _least(kind) if kind.kind in "iu" else numpy.nextafter(_least(kind), kind.type(0))
 
 
 def _highest(kind: numpy.dtype[Any]) -> Any:
-    import ml_dtypes
-
-    return numpy.iinfo(kind).max if kind.kind in "iu" else ml_dtypes.finfo(kind).max
+    return _most(kind) if kind.kind in "iu" else numpy.nextafter(_most(kind), kind.type(0))
 
 
 def _running(
     function: Callable[..., Any], x: NDArray[Any], axis: NDArray[Any], start: float, exclusive: bool, reverse: bool
 ) -> NDArray[Any]:
-    """Runs a function of two along an axis, from its end where it is reversed; without the element itself if exclusive."""
+    """Runs a function of two along an axis: from its end if reversed, without the element itself if exclusive."""
     place = axis_of(scalar(axis, "the axis"), x.ndim)
     if not x.size:
         return x
@@ -302,9 +295,7 @@ def _unsorted(
     """Segments in any order; what has a negative id belongs to none."""
     count = scalar(num_segments, "the number of segments")
     check(count >= 0, f"the number of segments is negative: {count}")
-    check(
-        data.shape[: ids.ndim] == ids.shape, f"ids of shape {list(ids.shape)} do not begin shape {list(data.shape)}"
-    )
+    check(data.shape[: ids.ndim] == ids.shape, f"ids of shape {list(ids.shape)} do not begin shape {list(data.shape)}")
     rest = data.shape[ids.ndim :]
     flat = ids.reshape(-1)
     kept = flat >= 0
