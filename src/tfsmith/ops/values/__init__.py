@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 __all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "value_ops"]
 
 _MODULES = (
+    "arrays",
     "elementwise",
+    "indices",
+    "matrices",
+    "reductions",
     "nn",
     "convolution",
     "pooling",
