@@ -38,10 +38,19 @@ __all__ = [
 ]
 
 _MODULES: tuple[str, ...] = (
+    "arrays",
+    "elementwise",
+    "indices",
+    "matrices",
+    "reductions",
     "chains",
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474
