@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ops.layers import ADDS, COUNTS, MOVES, SLICES
-from tfsmith.patterns.algebra import Atom, Axes, Label, Value
+from tfsmith.patterns.algebra import Atom, Label, Value, constant_of
 from tfsmith.patterns.formula import Heads
 from tfsmith.patterns.raised import Raised
 
@@ -15,6 +15,8 @@ __all__ = ["is_causal"]
 _THROUGH = MOVES | SLICES
 _SHIFTED = _THROUGH | ADDS | {"Sub"}
 """Numbers of words may be counted from elsewhere: i >= j - (one length) + (another)."""
+_COMPARES = ("greaterequal", "lessequal", "greater", "less", "notequal")
+_TWO = (*_COMPARES, "logicaland", "logicalor", "minimum", "maximum")
 _FAR = 30
 _LARGEST = 1 << 22
 """Up to so many elements of a constant are read."""
@@ -63,8 +65,12 @@ class _Look:
         parts = list(self._parts(atom)) if name in _TWO else []
         if len(parts) != 2:
             return False
-        if name == ("logicaland" if shown else "logicalor"):
+        if name in (("logicaland", "minimum") if shown else ("logicalor", "maximum")):
             return any(self.shows(part, shown=shown) for part in parts)
+        bound = constant_of(parts[1])
+        if bound is not None:  # zeros and ones as false and true
+            is_truth = 0 <= bound < 1 if name == "greater" else bound == 0 and name == "notequal"
+            return is_truth and self.shows(parts[0], shown=shown)
         wanted = {True: ("greaterequal", "lessequal"), False: ("less", "greater")}[shown]
         if name not in wanted:
             return False
@@ -104,16 +110,27 @@ class _Look:
         return None
 
     def _leaf(self, atom: Atom, *, shown: bool) -> bool:
-        """A triangle: a band of a matrix, or a constant."""
-        if not _is_matrix(atom[1], self._words, self._others):
-            return False
+        """A triangle: a band of a matrix, a constant, or a comparison that is repeated along other axes."""
+        args = [frozenset(arg) for arg in atom[1] if arg]
         node = self._behind(atom, _THROUGH)
-        if node is None or not shown:
+        if node is None or args[-2:] != [self._words, self._others]:
             return False
-        if node.op == "MatrixBandPart":
+        if node.op == "MatrixBandPart" and shown:
             ends = [self._raised.integers(self._raised.body.resolve(text)) for text in node.data_inputs[1:3]]
             return ends[0] is not None and ends[1] == (0,) and isinstance(ends[0][0], int) and ends[0][0] < 0
-        return node.op == "Const" and self._is_triangle(node)
+        if node.op == "Const":
+            return shown and self._is_triangle(node)
+        inner = self._behind(atom, MOVES)
+        reading = None if inner is None else self._raised.reading(Endpoint(inner.name, 0))
+        if (
+            inner is None
+            or reading is None
+            or len(reading.axes) < 2
+            or str(self._algebra.head(atom)[1]) == f"{inner.name}:0"
+        ):
+            return False
+        own = _Look(self._raised, frozenset(reading.axes[-2]), frozenset(reading.axes[-1]))
+        return own.shows(reading.value, shown=shown)
 
     def _is_triangle(self, node: Node) -> bool:
         tensor = self._raised.constant(Endpoint(node.name, 0))
@@ -126,12 +143,3 @@ class _Look:
 
         array = tensor.numpy().reshape(sizes).astype(bool)
         return bool((array == numpy.tri(sizes[0], dtype=bool)).all())
-
-
-_TWO = ("logicaland", "logicalor", "greaterequal", "lessequal", "greater", "less")
-
-
-def _is_matrix(axes: Axes, words: frozenset[Label], others: frozenset[Label]) -> bool:
-    """Whether an atom has words along one axis and then others along the next."""
-    args = [arg for arg in axes if arg]
-    return len(args) == 2 and frozenset(args[0]) == words and frozenset(args[1]) == others

@@ -205,7 +205,7 @@ class _Net:
         """The features that lead to an input, back to where several come together."""
         body = self._flow.body
         tensor = body.resolve(node.data_inputs[number])
-        found: list[str] = []
+        found: list[str] = [] if tensor.node in self._features else [tensor.node]
         while tensor.node in self._features and len(found) < _FAR:
             found.append(tensor.node)
             inner = body[tensor.node]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.errors import NotFoundInModelError, UsageError, WrongFileError
 from tfsmith.ir.model import Model
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.span import open_file
@@ -240,10 +240,15 @@ def _weights_for(names: WeightMap | None, model: Model, *, constants: bool = Fal
         if names is None or not _takes_google_names(names) or not model.has_graph:
             raise
         every = weights_of(model, constants=True)
-        kept = {name: tensor for name, tensor in every.items() if "float" in tensor.dtype.name and tensor.shape.rank}
+        kept = {name: tensor for name, tensor in every.items() if _may_be_weight(tensor)}
         if not kept:
             raise
         return replace(every, tensors=kept)
+
+
+def _may_be_weight(tensor: Tensor) -> bool:
+    """Whether a constant is of numbers with a fraction, and more than one number that is repeated."""
+    return "float" in tensor.dtype.name and bool(tensor.shape.rank) and not isinstance(tensor, FilledTensor)
 
 
 def _takes_google_names(names: WeightMap) -> bool:
