@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.dtype import DType, as_dtype
+from tfsmith.ir.function import Function, Library
+from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.shape import Shape
@@ -24,11 +25,61 @@ from tfsmith.records import record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Case", "case", "chain", "numbers", "sample_ops", "samples", "types_of"]
+__all__ = [
+    "Case",
+    "Samples",
+    "Tolerance",
+    "case",
+    "chain",
+    "numbers",
+    "samples",
+    "samples_of",
+    "types_of",
+]
 
-_MODULES: tuple[str, ...] = ()
+_MODULES: tuple[str, ...] = ("chains",)
 """The families; each module declares its samples when it is loaded."""
-_MAKERS: dict[str, Callable[[str], Iterable[Case]]] = {}
+_PRODUCER = 2474
+"""The version of graphs that TensorFlow 2.21 writes, the release that the op database comes from."""
+_FOUND: dict[tuple[str, str], Samples] = {}
+_Maker = Callable[[str], "Iterable[Case]"]
+
+
+@record
+class Tolerance:
+    """How near floating numbers must be to TensorFlow's. Integers, strings and truth values are always exact.
+
+    Attributes:
+        exact: Whether they must be the same numbers, the sign of zero included: for ops that move or choose values.
+        ulps: How many units in the last place of TensorFlow's own number.
+        n_eps: How many times the type's epsilon, relative to the largest finite number of the tensor: for sums and
+            products, whose error is that of their largest terms. An answer that is near by either is near.
+    """
+
+    exact: bool = False
+    ulps: float = 4
+    n_eps: float = 0
+
+
+@record
+class Samples:
+    """The cases of an op in one family.
+
+    Attributes:
+        family: The module that declares them.
+        op: The op.
+        tolerance: How near answers must be.
+        make: Makes them.
+    """
+
+    family: str
+    op: str
+    tolerance: Tolerance
+    make: _Maker
+
+    def cases(self) -> Iterator[Case]:
+        """The cases, made anew."""
+        yield from self.make(self.op)
 
 
 @record(eq=False)
@@ -43,6 +94,7 @@ class Case:
         fetches: The tensors to compare, such as "y:0".
         types: The types of what is fed.
         shapes: The shapes of the placeholders, where they are not those of the arrays.
+        functions: The functions that the nodes call.
     """
 
     op: str
@@ -52,28 +104,47 @@ class Case:
     fetches: tuple[str, ...]
     types: Mapping[str, DType]
     shapes: Mapping[str, Shape]
+    functions: tuple[Function, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.op}: {self.name}"
 
+    def graph(self) -> Graph:
+        """The graph with its placeholders."""
+        placeholders = (
+            Node(key, "Placeholder", (), {"dtype": self.types[key], "shape": self.shapes.get(key, Shape(array.shape))})
+            for key, array in self.feeds.items()
+        )
+        library = Library({function.name: function for function in self.functions})
+        return Graph((*placeholders, *self.nodes), Versions(_PRODUCER), library)
 
-def samples(ops: str) -> Callable[[Callable[[str], Iterable[Case]]], Callable[[str], Iterable[Case]]]:
-    """Declares the function that yields the cases of these ops; it is called with each op's name."""
 
-    def declare(function: Callable[[str], Iterable[Case]]) -> Callable[[str], Iterable[Case]]:
+def samples(ops: str, *, ulps: float = 4, n_eps: float = 0, exact: bool = False) -> Callable[[_Maker], _Maker]:
+    """Declares the function that yields the cases of these ops; it is called with each op's name.
+
+    Args:
+        ops: The ops. Another family may have cases of the same ones.
+        ulps: How many units in the last place a floating number may differ from TensorFlow's.
+        n_eps: How many times the type's epsilon it may differ, relative to the largest number of its tensor.
+        exact: Whether floating numbers must be the same, the sign of zero included.
+    """
+
+    def declare(function: _Maker) -> _Maker:
+        family = function.__module__.rpartition(".")[2]
         for op in ops.split():
-            assert op not in _MAKERS, f"{op} has two makers of samples"
-            _MAKERS[op] = function
+            assert (family, op) not in _FOUND, f"{op} has two makers of samples in {family}"
+            _FOUND[family, op] = Samples(family, op, Tolerance(exact, ulps, n_eps), function)
         return function
 
     return declare
 
 
-def sample_ops() -> Mapping[str, Callable[[str], Iterable[Case]]]:
-    """All ops that have samples, with the functions that make them. Loads every family the first time."""
+def samples_of(*names: str) -> tuple[Samples, ...]:
+    """The samples of these ops and families, in order; of all by default. Loads every family the first time."""
     for module in _MODULES:
         import_module(f"tfsmith.ops.samples.{module}")
-    return MappingProxyType(_MAKERS)
+    found = (_FOUND[key] for key in sorted(_FOUND))
+    return tuple(one for one in found if not names or one.family in names or one.op in names)
 
 
 def case(
@@ -131,10 +202,26 @@ def case(
     return Case(op, name, tuple(nodes), feeds, fetches, types, shapes)
 
 
-def chain(op: str, name: str, nodes: Iterable[Node], feeds: Mapping[str, NDArray[Any]], fetches: Iterable[str]) -> Case:
-    """A case of several nodes: what engines fuse or move, or an op whose outputs cannot be fetched themselves."""
+def chain(
+    op: str,
+    name: str,
+    nodes: Iterable[Node],
+    feeds: Mapping[str, NDArray[Any]],
+    fetches: Iterable[str],
+    functions: Iterable[Function] = (),
+) -> Case:
+    """A case of several nodes: what engines fuse or move, or an op whose outputs cannot be fetched themselves.
+
+    Args:
+        op: The op that it is about.
+        name: What is special about it.
+        nodes: The graph, each node after those that it needs, without the placeholders of what is fed.
+        feeds: What is fed, by the name of the placeholder.
+        fetches: The tensors to compare.
+        functions: The functions that the nodes call.
+    """
     types = {key: _kind(array) for key, array in feeds.items()}
-    return Case(op, name, tuple(nodes), dict(feeds), tuple(fetches), types, {})
+    return Case(op, name, tuple(nodes), dict(feeds), tuple(fetches), types, {}, tuple(functions))
 
 
 def numbers(kind: Any, *shape: int, start: int = 0, low: int = -8, high: int = 8) -> NDArray[Any]:
