@@ -18,7 +18,7 @@ from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import CONTROL, Endpoint, Node
+from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.tensor import Tensor
@@ -52,16 +52,18 @@ def is_known(op: str, graph: Graph) -> bool:
     return has_value(op) or op in CALLS or op in CONTROL_FLOW or op in _NOT_RUN or op in graph.library
 
 
-def called_functions(graph: Graph) -> Iterator[Function]:
-    """The functions that a run may call, each once."""
+def called_functions(graph: Graph, nodes: Iterable[Node]) -> Iterator[Function]:
+    """The functions that a run of these nodes may call, each once."""
     seen: set[str] = set()
-    todo: list[Body] = [graph]
+    todo: list[Iterable[Node]] = [nodes]
     while todo:
-        for node in todo.pop().nodes:
+        for node in todo.pop():
+            if node.op not in CALLS and node.op not in graph.library:
+                continue
             names = {func.name for name in _functions_of(node) for func in node.attrs[name].funcs}
             for name in (names | {node.op}) & graph.library.keys() - seen:
                 seen.add(name)
-                todo.append(graph.library[name])
+                todo.append(graph.library[name].nodes)
                 yield graph.library[name]
 
 
@@ -98,7 +100,7 @@ class PlanNode:
 
 
 _Step = tuple[OpFunction, tuple[int, ...], int, int, tuple[int, ...], PlanNode]
-"""What computes a node, its inputs' places, its outputs' first place and number, the places let go after it, the node."""
+"""What computes a node, its inputs' places, its outputs' first place and number, the places let go after it, it."""
 
 
 class Interpreter:
@@ -304,22 +306,26 @@ class Layout:
         known = {tensor.node for tensor in inputs}
         needed = body.ancestors([name for name in dict.fromkeys(starts) if name not in known], known)
         order = [node for node in body.topological_order() if node.name in needed]
-        spots: dict[str, tuple[int, int]] = {}
+        found: list[tuple[Node, Mapping[str, Attr], int, int]] = []
         for node in order:
             attrs = _given_attrs(node.attrs, given)
-            found = definition(node.op)
-            count = 0 if found is None else found.output_count(attrs)
-            spots[node.name] = (self.size, count)
-            self._places.update({Endpoint(node.name, index): self.size + index for index in range(count)})
+            defined = definition(node.op)
+            count = 0 if defined is None else defined.output_count(attrs)
+            found.append((node, attrs, self.size, count))
+            for index in range(count):
+                self._places[Endpoint(node.name, index)] = self.size + index
+            if node.op == "Const":
+                self.constants.append((self.size, _constant(node, attrs, body.title)))
             self.size += count
-            value = attrs["value"].tensor if node.op == "Const" and "value" in attrs else None
-            if value is not None:
-                self.constants.append((spots[node.name][0], value))
-        for node in order:  # when all places are known: the back edges of loops lead to later ones
-            attrs = _given_attrs(node.attrs, given)
-            data = tuple(place for text in node.inputs if not text.startswith("^") for place in self.places(text, node))
-            controls = tuple(source.node for source in body.inputs_of(node) if source.output == CONTROL)
-            self.nodes.append(PlanNode(node.name, node.op, attrs, data, controls, *spots[node.name]))
+        for node, attrs, start, count in found:  # when all places are known: the back edges of loops lead to later ones
+            data: list[int] = []
+            controls: list[str] = []
+            for text in node.inputs:
+                if text.startswith("^"):
+                    controls.append(text[1:])
+                else:
+                    data += self.places(text, node)
+            self.nodes.append(PlanNode(node.name, node.op, attrs, tuple(data), tuple(controls), start, count))
 
     def places(self, text: str, node: Node | None = None) -> list[int]:
         """The places of what an input's text means; an argument that is a list has several.
@@ -338,6 +344,14 @@ class Layout:
             where = self.title if node is None else f"node {node.name!r} in {self.title}"
             raise InvalidModelError(f"it takes {tensor}, which is not there", where=where, remedy="the file is damaged")
         return found
+
+
+def _constant(node: Node, attrs: Mapping[str, Attr], title: str) -> Tensor:
+    found = attrs.get("value")
+    if found is None or found.tensor is None:
+        where = f"node {node.name!r} in {title}"
+        raise InvalidModelError("the constant has no value", where=where, remedy="the file is damaged")
+    return found.tensor
 
 
 def _given_attrs(attrs: Mapping[str, Attr], given: Mapping[str, Attr]) -> Mapping[str, Attr]:

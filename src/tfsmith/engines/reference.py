@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith._version import __version__
 from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
@@ -36,7 +35,8 @@ class Reference:
 
     def lacks(self, program: Program) -> tuple[Lack, ...]:
         """The ops that it has no value for, with their nodes; runs nothing."""
-        return _lacks(_needed(program.flat(_usual(program))).graph)
+        flat = program.flat(_usual(program))
+        return _lacks(flat.graph, _output_nodes(flat))
 
     def compile(self, program: Program, options: Options) -> ReferenceProgram:
         """Puts the nodes in order, and fills the tables."""
@@ -50,25 +50,25 @@ def _usual(program: Program) -> frozenset[str]:
     return frozenset(key for key, port in program.inputs.items() if port.required)
 
 
-def _needed(flat: FlatGraph) -> FlatGraph:
-    """Without what fills the tables: that runs once, before the first run."""
-    outputs = dict.fromkeys(parse_input(name).node for name in flat.outputs.values())
-    needed = flat.graph.ancestors(outputs)
-    graph = flat.graph.replace(nodes=tuple(node for node in flat.graph if node.name in needed))
-    inputs = {key: name for key, name in flat.inputs.items() if parse_input(name).node in needed}
-    return FlatGraph(graph, inputs, flat.outputs)
-
-
-def _lacks(graph: Graph) -> tuple[Lack, ...]:
+def _lacks(graph: Graph, wanted: Iterable[str]) -> tuple[Lack, ...]:
+    """What the engine lacks for these nodes and what they need."""
     from tfsmith.engines.interpreter import called_functions, is_known
 
+    names = graph.ancestors(dict.fromkeys(wanted))
+    needed = [node for node in graph if node.name in names]
     found: dict[str, list[str]] = {}
-    for body in (graph, *called_functions(graph)):
-        for node in body.nodes:
+    for node in needed:
+        if not is_known(node.op, graph):
+            found.setdefault(node.op, []).append(node.name)
+    for function in called_functions(graph, needed):
+        for node in function.nodes:
             if not is_known(node.op, graph):
-                name = node.name if body is graph else f"{node.name} in {body.title}"
-                found.setdefault(node.op, []).append(name)
+                found.setdefault(node.op, []).append(f"{node.name} in {function.title}")
     return tuple(Lack(op, tuple(nodes), "the reference engine has no such op") for op, nodes in found.items())
+
+
+def _output_nodes(flat: FlatGraph) -> list[str]:
+    return [parse_input(name).node for name in flat.outputs.values()]
 
 
 class ReferenceProgram:
@@ -78,9 +78,10 @@ class ReferenceProgram:
     program keeps from run to run (tables, the state of random numbers) starts with it.
     """
 
-    version = __version__
-
     def __init__(self, program: Program) -> None:
+        import numpy
+
+        self.version = f"with numpy {numpy.__version__}"
         self._program = program
         self._kept: dict[tuple[str, str], Any] = {}
         self._assets: Mapping[bytes, Path] = {}
@@ -130,8 +131,8 @@ class ReferenceProgram:
     def _plan(self, fed: frozenset[str]) -> tuple[Plan, tuple[str, ...]]:
         """The plan for a run that feeds these keys, and those of them that it takes, in order."""
         if fed not in self._plans:
-            flat = _needed(self._program.flat(fed))
-            lacks = _lacks(flat.graph)
+            flat = self._program.flat(fed)
+            lacks = _lacks(flat.graph, _output_nodes(flat))
             if lacks:
                 raise LackError("reference", lacks, path=self._program.path, remedy=_OTHER)
             outputs = [flat.outputs[key] for key in self._program.outputs]
@@ -151,7 +152,7 @@ class ReferenceProgram:
         start = self._program.start()
         if start is None:
             return
-        lacks = _lacks(start.graph)
+        lacks = _lacks(start.graph, start.nodes)
         if lacks:
             raise LackError("reference", lacks, path=self._program.path, remedy=_OTHER)
         self._assets = {str(path).encode(): path for path in start.assets.values()}
