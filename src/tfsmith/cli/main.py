@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any
 
-import tfsmith
+from tfsmith import __version__
 from tfsmith.cli.common import (
     BAD,
     DONE,
@@ -62,7 +62,7 @@ def parser_of(name: str) -> LineParser:
     if home:
         return make_parser(read_verb(name, home))
     parser = LineParser(prog=f"tfsmith {name}".rstrip(), description=f"{line[0].upper()}{line[1:].rstrip('.')}.")
-    parser.add_argument("--version", action="version", version=f"tfsmith {tfsmith.__version__}")
+    parser.add_argument("--version", action="version", version=f"tfsmith {__version__}")
     kind = "ACTION" if name else "VERB"
     found = parser.add_subparsers(dest="name", metavar=kind, required=True, parser_class=LineParser)
     for one, key in _below(name).items():

@@ -37,7 +37,12 @@ __all__ = [
     "types_of",
 ]
 
-_MODULES: tuple[str, ...] = ("chains",)
+_MODULES: tuple[str, ...] = (
+    "chains",
+    "nn",
+    "convolution",
+    "pooling",
+)
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474
 """The version of graphs that TensorFlow 2.21 writes, the release that the op database comes from."""

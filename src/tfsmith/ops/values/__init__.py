@@ -30,10 +30,13 @@ if TYPE_CHECKING:
 __all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "value_ops"]
 
 _MODULES: tuple[str, ...] = (
-    "elementwise",
     "flow",
     "lists",
     "tables",
+    "elementwise",
+    "nn",
+    "convolution",
+    "pooling",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
