@@ -21,6 +21,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
+from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.tensor import ArrayTensor
 
@@ -89,7 +90,9 @@ def test_calls_and_conditions() -> None:
             placeholder("number", INT),
             call("direct", "PartitionedCall", ["x"], f=Func("double", {})),
             Node("legacy", "double", ("direct",)),
-            call("if", "If", ["which", "x"], then_branch=Func("double", {}), else_branch=Func("square", {}), Tcond=BOOL),
+            call(
+                "if", "If", ["which", "x"], then_branch=Func("double", {}), else_branch=Func("square", {}), Tcond=BOOL
+            ),
             call("case", "Case", ["number", "x"], branches=(Func("double", {}), Func("square", {}))),
         ],
         [DOUBLE, SQUARE],
@@ -100,9 +103,6 @@ def test_calls_and_conditions() -> None:
     assert [run(made, "case", x=3.0, number=number) for number in (0, 1, 2, -1)] == [[6.0], [9.0], [9.0], [9.0]]
 
 
-LESS = Node("less", "Less", ("i", "limit"), {"T": INT})
-
-
 def while_model() -> Model:
     """i, x = 0, 1; while i < n: i, x = i + 1, x + x."""
     args = {"i": INT, "x": FLOAT, "n": INT}
@@ -110,7 +110,8 @@ def while_model() -> Model:
     step = [const("one", 1, INT), binary("more", "AddV2", "i", "one:output:0", INT), binary("twice", "AddV2", "x", "x")]
     ret = {"a": "more:z:0", "b": "twice:z:0", "c": "n"}
     body = function("body", args, step, ret, {"b": FLOAT})
-    loop = Node("loop", "While", ("zero", "x", "n"), {"T": (INT, FLOAT, INT), "cond": Func("cond", {}), "body": Func("body", {})})  # fmt: skip
+    attrs = {"T": (INT, FLOAT, INT), "cond": Func("cond", {}), "body": Func("body", {})}
+    loop = Node("loop", "While", ("zero", "x", "n"), attrs)
     nodes = [placeholder("x"), placeholder("n", INT), const("zero", 0, INT), loop]
     return model(nodes, [condition, body])
 
@@ -128,7 +129,8 @@ def test_a_loop_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_functions_that_call_each_other() -> None:
-    endless = function("f", {"a": FLOAT}, [Node("again", "f", ("a",))], {"r": "again:r:0"})
+    parts = function("f", {"a": FLOAT}, [Node("again", "f", ("a",))], {"r": "again:r:0"}).part
+    endless = Function("f", parts, lambda op: parts.value.signature if op == "f" else builtin_op(op))
     made = model([placeholder("x"), Node("y", "f", ("x",))], [endless])
     with pytest.raises(EngineError, match="more than 100 deep"):
         run(made, "y", x=1.0)
@@ -138,9 +140,16 @@ def test_parameters_of_a_function() -> None:
     """A function of TensorFlow 1 may leave a type to its call."""
     kind = Attr("placeholder", "T")
     signature = OpDef("f", (ArgDef("a", type_attr="T"),), (ArgDef("r", type_attr="T"),), (AttrDef("T", "type"),))
-    body = (Node("sum", "AddV2", ("a", "a"), {"T": kind}), Node("out", "Cast", ("sum:z:0",), {"SrcT": kind, "DstT": kind}))  # fmt: skip
+    body = (
+        Node("sum", "AddV2", ("a", "a"), {"T": kind}),
+        Node("out", "Cast", ("sum:z:0",), {"SrcT": kind, "DstT": kind}),
+    )
     made = Function("f", Part.of(FunctionParts(signature, body, {"r": "out:y:0"})))
-    nodes = [placeholder("x"), Node("y", "f", ("x",), {"T": FLOAT}), Node("z", "PartitionedCall", ("y",), {"Tin": (FLOAT,), "Tout": (FLOAT,), "f": Func("f", {"T": Attr("type", FLOAT)})})]  # fmt: skip
+    nodes = [
+        placeholder("x"),
+        Node("y", "f", ("x",), {"T": FLOAT}),
+        call("z", "PartitionedCall", ["y"], f=Func("f", {"T": Attr("type", FLOAT)})),
+    ]
     assert run(model(nodes, [made]), ["y", "z"], x=2.0) == [4.0, 8.0]
 
 
@@ -380,7 +389,8 @@ def test_ops_that_are_lacking() -> None:
 
 
 def test_shapes_that_do_not_fit() -> None:
-    made = model([placeholder("x"), placeholder("y"), call("f", "PartitionedCall", ["z"], f=Func("double", {})), binary("z", "AddV2", "x", "y")], [DOUBLE])  # fmt: skip
+    outer = call("f", "PartitionedCall", ["z"], f=Func("double", {}))
+    made = model([placeholder("x"), placeholder("y"), outer, binary("z", "AddV2", "x", "y")], [DOUBLE])
     with pytest.raises(EngineError) as caught:
         run(made, "f", x=[1.0, 2.0], y=[1.0, 2.0, 3.0])
     assert "node 'z' in the graph: AddV2 failed" in str(caught.value)
@@ -403,7 +413,7 @@ def test_a_function_that_is_not_there() -> None:
 
 def test_an_output_that_is_no_tensor() -> None:
     made = model([const("size", 2, INT), Node("array", "TensorArrayV3", ("size",), {"dtype": FLOAT})])
-    with pytest.raises(EngineError, match="output 'array' .* is no tensor but a TensorArray"):
+    with pytest.raises(EngineError, match=r"output 'array' .* is no tensor but a TensorArray"):
         run(made, "array")
 
 
