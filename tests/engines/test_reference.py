@@ -228,6 +228,7 @@ def test_loop_of_tf1() -> None:
 def test_loop_in_a_loop() -> None:
     """Doubles n times in each of n steps, then adds one."""
     inner = loop_nodes("b/", "a/x_body", "a/n_enter", [binary("twice", "AddV2", "b/x_body", "b/x_body")], "twice")
+    inner[0] = const("b/zero", 0, INT, ["^a/x_body"])
     body = [*inner, const("plus", 1, FLOAT, ["^a/x_body"]), binary("sum", "AddV2", "b/x_exit", "plus")]
     made = model([placeholder("x"), placeholder("n", INT), *loop_nodes("a/", "x", "n", body, "sum")])
     assert run(made, "a/x_exit", x=1.0, n=3) == [((8 + 1) * 8 + 1) * 8 + 1]
@@ -342,7 +343,7 @@ def test_tables_of_constants() -> None:
     ]
     assert run(model(nodes), ["found", "size"], words=["b", "c", "a"]) == [[2, -1, 1], 2]
     del nodes[5]
-    with pytest.raises(EngineError, match="the table is not filled"):
+    with pytest.raises(EngineError, match="the table is not filled; a plain graph has lost"):
         run(model(nodes), "found", words=["b"])
 
 

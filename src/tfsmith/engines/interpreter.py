@@ -23,7 +23,7 @@ from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_CALL_DEPTH, MAX_LOOP_STEPS
-from tfsmith.ops.families import CALLS, CONTROL_FLOW, DIRECT_CALLS, LOOPS
+from tfsmith.ops.families import CALLS, CONTROL_FLOW, DIRECT_CALLS, LOOPS, ORDERING
 from tfsmith.ops.traits import leaves_no_trace
 from tfsmith.ops.values import OpError, OpFunction, bind, has_value
 from tfsmith.ops.values.state import State
@@ -41,7 +41,7 @@ __all__ = [
     "last_uses",
 ]
 
-_NOT_RUN = frozenset({"Const", "NoOp", "ControlTrigger"})
+_NOT_RUN = ORDERING | {"Const"}
 """They compute nothing when the plan runs."""
 _MOST_TEXT = 200
 _REMEDY = "check the shapes and values of the inputs"
@@ -463,4 +463,5 @@ def explained(error: Exception, node: PlanNode, title: str) -> TfsmithError:
         return EngineError("functions call each other too deep", where=where, remedy="do not trust the file")
     text = " ".join(str(error).split()) or type(error).__name__
     text = text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]} [...]"
-    return EngineError(f"{node.op} failed: {text}", where=where, remedy=_REMEDY)
+    remedy = error.remedy if isinstance(error, OpError) else None
+    return EngineError(f"{node.op} failed: {text}", where=where, remedy=remedy or _REMEDY)

@@ -170,9 +170,10 @@ class ReferenceProgram:
         found = self._assets.get(name)
         shown = Path(name.decode("utf-8", "replace"))
         if found is None:
-            raise OpError(f"it reads the file {str(shown)!r}, which is no asset of the model")
+            what = f"it reads the file {str(shown)!r}, which is no asset of the model"
+            raise OpError(what, f"write a SavedModel that has it, or {_OTHER}")
         if not found.is_file():
-            raise OpError(f"the asset {found.name!r} is missing")
+            raise OpError(f"the asset {found.name!r} is missing", "fetch the model again, with its assets")
         return found
 
 
@@ -182,7 +183,7 @@ def _run(plan: Plan, feeds: list[Any]) -> tuple[Any, ...]:
     try:
         return plan.run(feeds)
     except OpError as error:
-        raise EngineError(str(error), remedy="check what is fed and asked for") from error
+        raise EngineError(str(error), remedy=error.remedy or "check what is fed and asked for") from error
 
 
 def _text(value: bytes) -> NDArray[Any]:

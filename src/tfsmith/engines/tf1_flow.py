@@ -18,7 +18,7 @@ from tfsmith.engines.interpreter import Interpreter, Layout, Plan, PlanNode, end
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_CALL_DEPTH, MAX_LOOP_STEPS
-from tfsmith.ops.families import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, SWITCHES
+from tfsmith.ops.families import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, ORDERING, SWITCHES
 from tfsmith.ops.values import OpError, OpFunction
 
 __all__ = ["FlowPlan"]
@@ -152,7 +152,7 @@ class _Builder:
             return _switch_of(node.count) if node.op.endswith("SwitchN") else _switch
         if node.op in MERGES:
             return _merge
-        if node.op in CONTROL_FLOW or node.op in ("NoOp", "ControlTrigger"):
+        if node.op in CONTROL_FLOW or node.op in ORDERING:
             return tuple
         return self._interpreter.bound(node, self._title)
 

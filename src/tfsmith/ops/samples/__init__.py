@@ -38,6 +38,11 @@ __all__ = [
 ]
 
 _MODULES: tuple[str, ...] = (
+    "arrays",
+    "elementwise",
+    "indices",
+    "matrices",
+    "reductions",
     "chains",
     "nn",
     "convolution",

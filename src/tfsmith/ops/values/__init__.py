@@ -33,7 +33,11 @@ _MODULES: tuple[str, ...] = (
     "flow",
     "lists",
     "tables",
+    "arrays",
     "elementwise",
+    "indices",
+    "matrices",
+    "reductions",
     "nn",
     "convolution",
     "pooling",
@@ -46,7 +50,15 @@ OpFunction = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 class OpError(Exception):
-    """An op cannot compute its outputs from these inputs; the text says why. The engine adds the node."""
+    """An op cannot compute its outputs from these inputs; the text says why. The engine adds the node.
+
+    Attributes:
+        remedy: What to do about it, where that is not to feed other values.
+    """
+
+    def __init__(self, what: str, remedy: str | None = None) -> None:
+        super().__init__(what)
+        self.remedy = remedy
 
 
 def value(ops: str) -> Callable[[_Function], _Function]:

@@ -39,24 +39,6 @@ def _fake_param(*, dtype: DType, shape: Shape) -> NDArray[Any]:
     return numpy.zeros(tuple(max(size, 0) for size in shape.dims or ()), dtype.numpy())
 
 
-@value("EnsureShape")
-def _ensure_shape(x: NDArray[Any], *, shape: Shape) -> NDArray[Any]:
-    fits = shape.dims is None or (
-        len(shape.dims) == x.ndim and all(want in (-1, size) for want, size in zip(shape.dims, x.shape, strict=True))
-    )
-    if not fits:
-        raise OpError(f"the tensor has shape {list(x.shape)}, not {shape}")
-    return x
-
-
-@value("CheckNumerics CheckNumericsV2")
-def _check_numerics(x: NDArray[Any], *, message: bytes) -> NDArray[Any]:
-    found = [name for name, test in (("Inf", numpy.isinf), ("NaN", numpy.isnan)) if test(x).any()]
-    if found:
-        raise OpError(f"{message.decode('utf-8', 'replace')} : Tensor had {' and '.join(found)} values")
-    return x
-
-
 @value("Assert")
 def _assert(condition: NDArray[Any], data: tuple[Any, ...], *, summarize: int) -> tuple[Any, ...]:
     if not condition.all():

@@ -145,8 +145,8 @@ class Table:
 
     def _require(self) -> None:
         if not self.is_ready:
-            what = "the table is not filled: a plain graph has lost what fills its tables"
-            raise OpError(f"{what}; run the SavedModel or .meta that it came from")
+            remedy = "a plain graph has lost what fills its tables; run the SavedModel or .meta that it came from"
+            raise OpError("the table is not filled", remedy)
 
 
 _MISSING = object()
