@@ -43,6 +43,7 @@ _MODULES: tuple[str, ...] = (
     "indices",
     "matrices",
     "reductions",
+    "special",
     "chains",
     "nn",
     "convolution",

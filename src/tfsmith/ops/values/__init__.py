@@ -34,6 +34,7 @@ _MODULES = (
     "indices",
     "matrices",
     "reductions",
+    "special",
     "nn",
     "convolution",
     "pooling",
