@@ -39,8 +39,10 @@ __all__ = [
 
 _MODULES: tuple[str, ...] = (
     "arrays",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
     "special",

@@ -308,7 +308,7 @@ def _erf_exact(x: NDArray[Any]) -> Any:
     return numpy.where(size < 1, near, far)
 
 
-def _erfc_exact(x: NDArray[Any]) -> NDArray[Any]:
+def _erfc_exact(x: NDArray[Any]) -> Any:
     size = numpy.abs(x)
     far = _erfc_positive(size)
     return numpy.where(size < 0.5, 1 - _erf_exact(x), numpy.where(x < 0, 2 - far, far))
