@@ -30,6 +30,7 @@ __all__ = [
     "ZERO",
     "constant_of",
     "is_close",
+    "relabelled",
     "scaled",
 ]
 
@@ -68,6 +69,21 @@ def scaled(value: Value, factor: float) -> Value:
 def is_close(one: float, other: float) -> bool:
     """Whether two numbers are spellings of one."""
     return one == other or abs(one - other) <= _CLOSE * max(abs(one), abs(other))
+
+
+def relabelled(axes: Axes, given: Axes, wanted: Axes) -> Axes:
+    """Axes in other labels: those of a class in one place as those that it has in another."""
+    labels: dict[Arg, Arg] = dict(zip(given, wanted, strict=True))
+    found: list[Arg] = []
+    for arg in axes:
+        new: list[Label] = []
+        rest = arg
+        while rest:
+            part = next((each for each in labels if each and rest[: len(each)] == each), rest[:1])
+            new += labels.get(part, part)
+            rest = rest[len(part) :]
+        found.append(tuple(new))
+    return tuple(found)
 
 
 def _labels(axes: Axes) -> Iterator[Label]:
