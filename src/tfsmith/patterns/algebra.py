@@ -30,7 +30,6 @@ __all__ = [
     "ZERO",
     "constant_of",
     "is_close",
-    "relabelled",
     "scaled",
 ]
 
@@ -69,21 +68,6 @@ def scaled(value: Value, factor: float) -> Value:
 def is_close(one: float, other: float) -> bool:
     """Whether two numbers are spellings of one."""
     return one == other or abs(one - other) <= _CLOSE * max(abs(one), abs(other))
-
-
-def relabelled(axes: Axes, given: Axes, wanted: Axes) -> Axes:
-    """Axes in other labels: those of a class in one place as those that it has in another."""
-    labels: dict[Arg, Arg] = dict(zip(given, wanted, strict=True))
-    found: list[Arg] = []
-    for arg in axes:
-        new: list[Label] = []
-        rest = arg
-        while rest:
-            part = next((each for each in labels if each and rest[: len(each)] == each), rest[:1])
-            new += labels.get(part, part)
-            rest = rest[len(part) :]
-        found.append(tuple(new))
-    return tuple(found)
 
 
 def _labels(axes: Axes) -> Iterator[Label]:
@@ -250,6 +234,26 @@ class Algebra:
     def value_of(self, number: int, axes: Axes) -> Value:
         """What a class is, with these labels."""
         return self.put(self._classes[number], dict(enumerate(axes)))
+
+    def relabelled(self, axes: Axes, given: Axes, wanted: Axes) -> Axes:
+        """Axes in other labels: those of a class in one place as those that it has in another."""
+        labels: dict[Arg, Arg] = {}
+        for here, there in zip(given, wanted, strict=True):
+            pairs = list(zip(here, there, strict=False))
+            if len(here) == len(there) and all(self.size(one) == self.size(other) for one, other in pairs):
+                labels |= {(one,): (other,) for one, other in pairs}
+            else:
+                labels[here] = there
+        found: list[Arg] = []
+        for arg in axes:
+            new: list[Label] = []
+            rest = arg
+            while rest:
+                part = next((each for each in labels if each and rest[: len(each)] == each), rest[:1])
+                new += labels.get(part, part)
+                rest = rest[len(part) :]
+            found.append(tuple(new))
+        return tuple(found)
 
     def class_sizes(self, number: int) -> tuple[Size, ...]:
         """The sizes of a class's numbered labels."""

@@ -16,7 +16,7 @@ from tfsmith.ir.recipe import Match, Query, Unit, Variant
 from tfsmith.ops.families import SHAPES
 from tfsmith.ops.inference import Inference
 from tfsmith.passes.bert_node import with_bert_op
-from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close, relabelled
+from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
 from tfsmith.patterns.architecture import Layer, Stack, find_stacks, raised_bodies
 from tfsmith.patterns.formula import Heads, Kernel
 from tfsmith.patterns.raised import Raised, Reading
@@ -273,7 +273,7 @@ class _Fusion:
         """The tensors that have a value, with sentences first and words last, and nothing between."""
         number, own = self._algebra.intern(value)
         for tensor, reading, axes in self._tensors.get(number, ()):
-            here = relabelled(reading.axes, axes, own)
+            here = self._algebra.relabelled(reading.axes, axes, own)
             kind = self._inference.dtype(self._body, tensor)
             is_right = (
                 len(here) in (2, 3, 4) and frozenset(here[0]) == heads.batch and frozenset(here[-1]) == heads.others
@@ -291,7 +291,7 @@ class _Fusion:
         target = self._rank(stack.layers[-1])
         found: dict[int, Endpoint] = {}
         for tensor, reading, axes in self._tensors.get(first.x.number, ()):
-            rank = _layout(relabelled(reading.axes, axes, first.x.axes), first.heads)
+            rank = _layout(self._algebra.relabelled(reading.axes, axes, first.x.axes), first.heads)
             kind = self._inference.dtype(self._body, tensor)
             if rank is not None and kind is not None and kind.name == "float32":
                 found.setdefault(rank, tensor)

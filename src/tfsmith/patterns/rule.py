@@ -359,7 +359,7 @@ class Rule(Recipe):
 
     Attributes:
         name: Its name.
-        description: What it does: the first line of the formula's docstring.
+        description: What it does: the first paragraph of the formula's docstring.
         form: The formula.
         parameters: The names in it.
         where: What must be true of a match besides.
@@ -379,7 +379,8 @@ class Rule(Recipe):
         if not isinstance(form, Form):
             what = f"its formula returns {type(form).__name__}"
             raise UsageError(what, where=f"rule {called!r}", remedy="return what it computes, as one form")
-        description = (formula.__doc__ or "").strip().partition("\n")[0].rstrip(".")
+        first, _, _ = (formula.__doc__ or "").strip().partition("\n\n")
+        description = " ".join(first.split()).rstrip(".")
         Recipe.__init__(self, called, description, (Variant("formula", _drawn(form, parameters), (), {}),))
         self._formula = formula
         self._build: Callable[..., Any] | None = None

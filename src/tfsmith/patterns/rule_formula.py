@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.node import Endpoint
-from tfsmith.patterns.algebra import ZERO, Algebra, Axes, Head, Product, Value, is_close, scaled
+from tfsmith.patterns.algebra import ZERO, Algebra, Atom, Axes, Head, Product, Value, is_close, scaled
 from tfsmith.patterns.formula import (
     Activation,
     Attention,
@@ -328,6 +328,7 @@ class RuleSearch(Search):
         self._places: dict[int, list[Endpoint]] = {}
         self._numbers: dict[Endpoint, int] = {}
         self._shifted: dict[int, list[int]] | None = None
+        self._scaled: dict[int, list[tuple[Endpoint, float]]] | None = None
         for tensor, reading in raised:
             number = self._numbers[tensor] = self._algebra.intern(reading.value)[0]
             self._places.setdefault(number, []).append(tensor)
@@ -397,6 +398,14 @@ class RuleSearch(Search):
                 yield {**more, formula.name: Bound(*self._algebra.intern(taken))}, rest
         elif isinstance(formula, Chain):
             yield from self._take_chain(formula, value, found)
+        elif isinstance(formula, Attention):
+            for product, number, _, _ in self._contractions(value):
+                # what the product is multiplied by belongs to the values
+                values = Term(1 / number, ((formula.value, 1.0),))
+                inner = Attention(formula.query, formula.key, values, formula.name)  # type: ignore[arg-type]
+                term = tuple(item for item in value if item[0] == product)
+                for more, _ in Search._take(self, inner, scaled(term, 1 / number), found):
+                    yield more, tuple(item for item in value if item[0] != product)
         else:
             yield from Search._take(self, formula, value, found)
 
@@ -404,7 +413,18 @@ class RuleSearch(Search):
         is_new = formula.name not in found
         for more, rest in Search._take_variable(self, formula, value, found):
             # where it was found: the labels of a node's input have nothing to do with those of its output
-            yield ({**more, f"@{formula.name}": found.get("@", "")} if is_new else more), rest
+            yield (self._placed(formula.name, value, more) if is_new else more), rest
+
+    def _placed(self, name: str, value: Value, found: Found) -> Found:
+        """What was found, with where; of a value that no tensor has, the tensor that is the same but for rounding."""
+        bound = found[name]
+        assert isinstance(bound, Bound)
+        if value[-1][0] and not self.tensors(bound.number):
+            for tensor, factor in self._multiples(value):
+                number = self.number_of(tensor)
+                if number is not None and is_close(factor, value[-1][1]):
+                    bound = Bound(number, bound.axes)
+        return {**found, name: bound, f"@{name}": found.get("@", "")}
 
     def _take_sum(self, parts: tuple[Formula, ...], value: Value, found: Found) -> Iterator[tuple[Found, Value]]:
         free = [part for part in parts if isinstance(part, Var) and part.name not in found]
@@ -577,6 +597,28 @@ class RuleSearch(Search):
         values = flat_values(known)
         given = list(wanted) if isinstance(wanted, (list, tuple)) else [wanted]
         return values is not None and len(values) == len(given) and all(map(is_close, values, given))
+
+    def _coefficients(self, query: Atom, key: Atom) -> Iterator[tuple[float, float]]:
+        """As the nodes have them that multiply the two."""
+        body = self._raised.body
+        for one, for_query in self._multiples(self._algebra.inside(query)):
+            users = {use.node.name for use in body.uses[one.node] if use.output == one.output}
+            for other, for_key in self._multiples(self._algebra.inside(key)):
+                if any(use.output == other.output and use.node.name in users for use in body.uses[other.node]):
+                    yield for_query, for_key
+        yield 1.0, 1.0
+
+    def _multiples(self, value: Value) -> Sequence[tuple[Endpoint, float]]:
+        """The tensors that are a value times a number, in any layout; with the factor of their last term."""
+        if self._scaled is None:
+            self._scaled = {}
+            for tensors in list(self._places.values()):
+                reading = self._raised.reading(tensors[0])
+                if reading is not None and reading.value and reading.value[-1][0]:
+                    factor = reading.value[-1][1]
+                    number = self.number(scaled(reading.value, 1 / factor))
+                    self._scaled.setdefault(number, []).extend((tensor, factor) for tensor in tensors)
+        return self._scaled.get(self.number(scaled(value, 1 / value[-1][1])), ())
 
     def _take_chain(self, formula: Chain, value: Value, found: Found) -> Iterator[tuple[Found, Value]]:
         """As many blocks as there are, the last one first."""

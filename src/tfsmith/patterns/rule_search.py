@@ -12,10 +12,10 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Miss, NodeQuery, Query, Unit, Variant
 from tfsmith.ops.inference import Inference
-from tfsmith.patterns.algebra import Arg, Atom, Axes, Head, Label, Value, is_close, relabelled
+from tfsmith.patterns.algebra import Arg, Atom, Axes, Head, Label, Value, is_close
 from tfsmith.patterns.formula import Attention, Bound, Found, Heads, Kernel, Norm
 from tfsmith.patterns.raised import Raised, Reading
-from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, meeting, replace_matches
+from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, replace_matches
 from tfsmith.patterns.rule import Bindings, Form, Operand, Rule, Units
 from tfsmith.patterns.rule_formula import Compiled, Links, Plain, RuleSearch, compile_form, roots
 from tfsmith.records import replace as changed
@@ -23,6 +23,7 @@ from tfsmith.records import replace as changed
 __all__ = ["RuleMatches", "find_rule", "replace_rule"]
 
 _FORMULA = "formula"
+_VECTORS = ("gamma", "beta", "bias")
 
 
 class _RuleMatch(NamedTuple):
@@ -62,9 +63,7 @@ def find_rule(model: Model, rule: Rule, *, functions: bool = True) -> RuleMatche
         work = _BodySearch(name, body, inference, compiled)
         found += work.find()
         misses += [] if work.miss is None else [work.miss]
-    kept = {id(match) for match in meeting(model, [one.match for one in found])}
-    nearest = max(misses, key=lambda miss: miss.matched, default=None)
-    return RuleMatches(tuple(one for one in found if id(one.match) in kept), nearest)
+    return RuleMatches(tuple(found), max(misses, key=lambda miss: miss.matched, default=None))
 
 
 def replace_rule(model: Model, rule: Rule, options: ReplaceOptions | None = None) -> Replacement:
@@ -464,14 +463,26 @@ class _Resolution:
             reading = self._raised.reading(tensor)
             if reading is not None:
                 here = self._algebra.intern(reading.value)[1]
-                own = relabelled(reading.axes, here, axes) if len(here) == len(axes) else ()
-                places.append(_Place(tensor, own, world, role))
+                own = self._algebra.relabelled(reading.axes, here, axes) if len(here) == len(axes) else ()
+                known = {label for arg in axes for label in arg}
+                places.append(_Place(tensor, self._spread(own, known, self._outer(world)), world, role))
         if not places:
             raise _NoMatchError(f"no tensor of the graph is {name}")
+        if role in _VECTORS:
+            places.sort(key=lambda place: len(place.axes))  # as it is stored, before it was given axes of size one
         fitting = next((place for place in places if self._fits(place)), None)
         if fitting is None:
             self._problem = f"{name} ({places[0].tensor}) does not lie as the output does"
         return fitting or places[0]
+
+    def _spread(self, axes: Axes, known: set[Label], outer: Axes) -> Axes:
+        """Axes along which a value only repeats, as those of the output, where these are as long."""
+        if len(axes) != len(outer):
+            return axes
+        return tuple(
+            out if arg and known.isdisjoint(arg) and self._algebra.extent(arg) == self._algebra.extent(out) else arg
+            for arg, out in zip(axes, outer, strict=True)
+        )
 
     def _outer(self, world: str) -> Axes:
         reading = self._raised.reading(self._endpoint(world) if world else self._output)
@@ -482,7 +493,7 @@ class _Resolution:
         if place.role == "kernel":
             return True
         outer = self._outer(place.world)
-        if place.role in ("gamma", "beta", "bias"):
+        if place.role in _VECTORS:
             return len(place.axes) == 1 or (bool(place.axes) and not any(place.axes[:-1]))
         if len(place.axes) > len(outer):
             return False

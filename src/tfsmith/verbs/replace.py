@@ -92,7 +92,7 @@ def find(
         from tfsmith.patterns.rule_search import find_rule
 
         of_rule = find_rule(opened, found, functions=functions)
-        return Matches(of_rule.matches, _nearest=of_rule.nearest)
+        return Matches(tuple(meeting(opened, of_rule.matches)), _nearest=of_rule.nearest)
     searched = find_matches(opened, found, functions=functions)
     matches = meeting(opened, [match for each in searched for match in each.matches])
     return Matches(tuple(matches), _searched=searched)
