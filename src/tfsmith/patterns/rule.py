@@ -18,7 +18,7 @@ from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Expression, NodeQuery, Query, Recipe, TargetNode, Variant
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor, make_tensor
-from tfsmith.records import record
+from tfsmith.records import record, replace
 
 __all__ = ["Bindings", "Form", "Graph", "NewTensor", "Operand", "Ops", "Rule", "Units", "Where", "op", "rule"]
 
@@ -107,58 +107,10 @@ class Form:
         return list(dict.fromkeys(str(part.operands[0]) for part in self.walk() if part.kind == "var"))
 
 
-class Ops:
-    """What formulas are made of: `op.LayerNorm(x, gamma, beta)`, `op.erf(x)`, and any op of TensorFlow by its name.
+class _Plain(type):
+    """Functions, and ops that go by their names, as attributes of a class."""
 
-    A raised form is found however it is spelled. A weight that is left out must not be there; `op.Optional(bias)` is
-    there or not. A setting that is left out may be anything; a parameter of the formula there is bound to its value.
-    """
-
-    def LayerNorm(self, x: Form, gamma: Form | None = None, beta: Form | None = None, *, epsilon: Any = None) -> Form:
-        """A layer norm over the last axis."""
-        return Form("LayerNorm", (x, gamma, beta), _settings(epsilon=epsilon))
-
-    def Gelu(self, x: Form, *, kind: Any = None) -> Form:
-        """A GELU; its kind is "erf" or "tanh"."""
-        return Form("Gelu", (x,), _settings(kind=kind))
-
-    def Activation(self, x: Form, *, kind: Any = None) -> Form:
-        """An activation: "gelu erf", "gelu tanh", "relu", "tanh", "sigmoid", "elu", "selu" or "softplus"."""
-        return Form("Activation", (x,), _settings(kind=kind))
-
-    def Softmax(self, x: Form) -> Form:
-        """A softmax over the last axis."""
-        return Form("Softmax", (x,))
-
-    def Dense(self, x: Form, kernel: Form, bias: Form | None = None) -> Form:
-        """A product with a weight over the last axis, and a bias; `kernel.transposed` says how the weight lies."""
-        return Form("Dense", (x, kernel, bias))
-
-    def Attention(self, query: Form, key: Form, value: Form, mask: Form | None = None, *, scale: Any = None) -> Form:
-        """`softmax(query * key * scale + mask) * value`; `key.transposed` says whether keys lie as values do."""
-        return Form("Attention", (query, key, value, mask), _settings(scale=scale))
-
-    def OneOf(self, *choices: Form) -> Form:
-        """The first of several that fits. What is only in others is None in a guard or builder."""
-        return Form("OneOf", choices)
-
-    def Optional(self, part: Form, otherwise: Form | None = None) -> Form:
-        """A part that is there, or something else in its place; of a weight or mask, that there may be none."""
-        return Form("OneOf", (part, otherwise)) if otherwise is not None else Form("Optional", (part,))
-
-    def Repeat(self, block: Rule, x: Form, units: Form, *, least: int = 1, **shared: Form) -> Form:
-        """A chain of blocks, each of which takes what the one before gives.
-
-        Args:
-            block: The rule of one block; its first parameter is what it takes from the block before.
-            x: What the first block takes.
-            units: Is bound to what the blocks have bound, first to last: `units[0].kernel`.
-            least: How many blocks there must be.
-            shared: Parameters of the block that are the same in all blocks.
-        """
-        return Form("Repeat", (block, x, units), {"least": least, **shared})
-
-    def __getattr__(self, name: str) -> Callable[..., Form]:
+    def __getattr__(cls, name: str) -> Callable[..., Form]:
         if name.startswith("_"):
             raise AttributeError(name)
         if name in FUNCTIONS:
@@ -171,7 +123,68 @@ class Ops:
         return lambda *inputs, **attrs: Form(f"op {name}", inputs, attrs)
 
 
-op = Ops()
+class Ops(metaclass=_Plain):
+    """What formulas are made of: `op.LayerNorm(x, gamma, beta)`, `op.erf(x)`, and any op of TensorFlow by its name.
+
+    A raised form is found however it is spelled. A weight that is left out must not be there; `op.Optional(bias)` is
+    there or not. A setting that is left out may be anything; a parameter of the formula there is bound to its value.
+    """
+
+    @staticmethod
+    def LayerNorm(x: Form, gamma: Form | None = None, beta: Form | None = None, *, epsilon: Any = None) -> Form:
+        """A layer norm over the last axis."""
+        return Form("LayerNorm", (x, gamma, beta), _settings(epsilon=epsilon))
+
+    @staticmethod
+    def Gelu(x: Form, *, kind: Any = None) -> Form:
+        """A GELU; its kind is "erf" or "tanh"."""
+        return Form("Gelu", (x,), _settings(kind=kind))
+
+    @staticmethod
+    def Activation(x: Form, *, kind: Any = None) -> Form:
+        """An activation: "gelu erf", "gelu tanh", "relu", "tanh", "sigmoid", "elu", "selu" or "softplus"."""
+        return Form("Activation", (x,), _settings(kind=kind))
+
+    @staticmethod
+    def Softmax(x: Form) -> Form:
+        """A softmax over the last axis."""
+        return Form("Softmax", (x,))
+
+    @staticmethod
+    def Dense(x: Form, kernel: Form, bias: Form | None = None) -> Form:
+        """A product with a weight over the last axis, and a bias; `kernel.transposed` says how the weight lies."""
+        return Form("Dense", (x, kernel, bias))
+
+    @staticmethod
+    def Attention(query: Form, key: Form, value: Form, mask: Form | None = None, *, scale: Any = None) -> Form:
+        """`softmax(query * key * scale + mask) * value`; `key.transposed` says whether keys lie as values do."""
+        return Form("Attention", (query, key, value, mask), _settings(scale=scale))
+
+    @staticmethod
+    def OneOf(*choices: Form) -> Form:
+        """The first of several that fits. What is only in others is None in a guard or builder."""
+        return Form("OneOf", choices)
+
+    @staticmethod
+    def Optional(part: Form, otherwise: Form | None = None) -> Form:
+        """A part that is there, or something else in its place; of a weight or mask, that there may be none."""
+        return Form("OneOf", (part, otherwise)) if otherwise is not None else Form("Optional", (part,))
+
+    @staticmethod
+    def Repeat(block: Rule, x: Form, units: Form, *, least: int = 1, **shared: Form) -> Form:
+        """A chain of blocks, each of which takes what the one before gives.
+
+        Args:
+            block: The rule of one block; its first parameter is what it takes from the block before.
+            x: What the first block takes.
+            units: Is bound to what the blocks have bound, first to last: `units[0].kernel`.
+            least: How many blocks there must be.
+            shared: Parameters of the block that are the same in all blocks.
+        """
+        return Form("Repeat", (block, x, units), {"least": least, **shared})
+
+
+op = Ops
 """What formulas are made of."""
 
 
@@ -351,6 +364,10 @@ class Added:
     targets: tuple[TargetNode, ...]
     result: Endpoint
 
+    def put_into(self, variant: Variant) -> Variant:
+        """A variant with these nodes in the place of its output."""
+        return replace(variant, targets=self.targets, outputs={variant.query.outputs[0]: self.result})
+
 
 class Rule(Recipe):
     """What to find, as a formula, and what to put in its place. It is made by `@tfsmith.rule`.
@@ -481,6 +498,8 @@ class Rule(Recipe):
                 )
             needed |= {text.partition(":")[0] for text in target.inputs}
         _check_targets(self, added, tensors)
+        (drawn,) = self.variants
+        object.__setattr__(self, "variants", (added.put_into(drawn),))
 
 
 @overload

@@ -27,7 +27,6 @@ from tfsmith.patterns.rule import FUNCTIONS, Form, Rule
 __all__ = ["Compiled", "Miss", "RuleSearch", "compile_form", "roots"]
 
 _ACTIVATIONS = ("gelu", "relu", "tanh", "sigmoid", "elu", "selu", "softplus")
-_SUMS = ("Add", "AddV2", "Sub", "BiasAdd", "AddN")
 
 
 class Constant(Formula):
@@ -449,7 +448,7 @@ class RuleSearch(Search):
         body = self._raised.body
         for tensor in self.tensors(self.number(value)):
             node = body.by_name.get(tensor.node)
-            for text in node.data_inputs if node is not None and node.op in _SUMS else ():
+            for text in () if node is None else node.data_inputs:
                 reading = self._raised.reading(body.resolve(text))
                 if reading is not None:
                     yield self.number(reading.value)

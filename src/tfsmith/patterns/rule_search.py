@@ -13,7 +13,7 @@ from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Miss, NodeQuery, Query, Unit, Variant
 from tfsmith.ops.inference import Inference
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Head, Label, Value, is_close
-from tfsmith.patterns.formula import Attention, Bound, Found, Heads, Kernel, Norm
+from tfsmith.patterns.formula import Attention, Bound, Formula, Found, Heads, Kernel, LayerNorm, Norm
 from tfsmith.patterns.raised import Raised, Reading
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, replace_matches
 from tfsmith.patterns.rule import Bindings, Form, Operand, Rule, Units
@@ -85,9 +85,7 @@ def replace_rule(model: Model, rule: Rule, options: ReplaceOptions | None = None
         except UnsupportedError as error:
             skipped.append(Skipped(one.match, error.what))
             continue
-        old = one.match.variant
-        variant = changed(old, targets=added.targets, outputs={old.query.outputs[0]: added.result})
-        matches.append(changed(one.match, variant=variant))
+        matches.append(changed(one.match, variant=added.put_into(one.match.variant)))
     done = replace_matches(model, rule, matches, options)
     skipped += done.skipped
     if done.matches:
@@ -179,17 +177,27 @@ class _BodySearch:
         if self._matched:
             return None
         if self._refused is not None:
-            reason, node = self._refused
+            why, node = self._refused
+            reason = f"{node!r} fits, but {why}"
             return Miss(self._name, _FORMULA, 1 + len(self._compiled.raised), self._compiled.rule.name, node, reason)
         nearest = self._search.nearest
         if nearest is None:
             return None
         place = next(iter(self._search.tensors(self._search.number(nearest.value))), None)
         said = _Words(self._raised).value(nearest.value)
-        hint = _after_softmax(self._raised, nearest.value) if isinstance(nearest.formula, Attention) else None
+        hint = self._hint(nearest.formula, nearest.value)
         where = f"{place.node!r}" if place is not None else "a value inside of it"
         reason = hint or f"{nearest.wanted} is wanted, and {where} is {said}"
         return Miss(self._name, _FORMULA, nearest.depth, nearest.wanted, "" if place is None else place.node, reason)
+
+    def _hint(self, formula: Formula, value: Value) -> str | None:
+        """What is wrong with something that is nearly what is wanted."""
+        if isinstance(formula, Attention):
+            return _after_softmax(self._raised, value)
+        kinds = {self._algebra.head(atom)[0] for product, _ in value for atom, _ in product}
+        if isinstance(formula, LayerNorm) and "norm" in kinds:
+            return "layer norm: its weights are not along the axes that it normalizes, or not stored as they are used"
+        return None
 
 
 class _Resolution:
@@ -502,7 +510,8 @@ class _Resolution:
             is_new = labels.isdisjoint(arg)
             if arg and arg != out and (not is_new or len(place.axes) != len(outer)):
                 return False
-        return all(place.axes[-1] == last for last in self._last if last and _meets(last, place.axes))
+        inner = [last for last in self._last if labels.isdisjoint(last) and _meets(last, place.axes)]
+        return all(place.axes[-1] == last for last in inner)
 
     def _check_layout(self, places: Mapping[str, _Place]) -> None:
         """Checks that all axes go together: those that share a label are the same, and each is there that is given."""
