@@ -1,0 +1,135 @@
+"""Cases on an engine, in processes of their own: native code may die of one, and the others must still be heard."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from tfsmith.engines.program import make_program
+from tfsmith.engines.protocol import LackError
+from tfsmith.engines.runner import compile_program
+from tfsmith.errors import UnsupportedError
+from tfsmith.ir.body import Part
+from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ops.samples import Case, Samples, samples_of
+from tfsmith.testing.conformance.answers import digest, load_answers
+from tfsmith.testing.conformance.equality import for_engines
+from tfsmith.testing.conformance.runner import Compute, Verdict, check_case
+from tfsmith.verbs.run import engine_options
+
+__all__ = ["all_cases", "check_isolated", "engine_compute", "main"]
+
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from tfsmith.testing.conformance.isolated import main
+main(sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4]))
+"""
+_PATIENCE = 60.0
+
+
+def engine_compute(engine: str) -> Compute:
+    """What computes a case on the engine of this name, or with "auto" on the one that is chosen."""
+    options = engine_options()
+
+    def compute(case: Case) -> Sequence[Any]:
+        model = Model("graphdef", (MetaGraph(Part.of(case.graph())),))
+        try:
+            with compile_program(make_program(model, case.fetches), engine, options) as runner:
+                found = runner.run(case.feeds, warn=False)
+        except LackError as error:
+            raise UnsupportedError(str(error)) from error
+        return [found[name] for name in case.fetches]
+
+    return compute
+
+
+def all_cases(names: Sequence[str]) -> Iterator[tuple[Samples, Case]]:
+    """The cases of these ops and families, in an order that is the same in each process."""
+    return ((samples, case) for samples in samples_of(*names) for case in samples.cases())
+
+
+def check_isolated(engine: str, names: Sequence[str] = ()) -> Iterator[Verdict]:
+    """Runs cases on an engine, many to a process; another takes up where one has died.
+
+    Args:
+        engine: The engine's name.
+        names: Ops and families; all by default.
+    """
+    cases = list(all_cases(names))
+    done = 0
+    while done < len(cases):
+        for kind, reason in _process(engine, names, done):
+            samples, case = cases[done]
+            yield Verdict(samples.family, samples.op, case.name, kind, reason)
+            done += 1
+
+
+def _process(engine: str, names: Sequence[str], start: int) -> Iterator[tuple[Any, str]]:
+    """How the cases from this one on went in one process; the last of them may be its death."""
+    search = [str(Path(entry).absolute()) for entry in sys.path if entry]
+    child = subprocess.Popen(
+        [sys.executable, "-I", "-c", _START, json.dumps(search), engine, json.dumps(list(names)), str(start)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert child.stdout is not None
+    is_over = False
+    try:
+        for line in _patient(child.stdout):
+            if line == b"over":
+                is_over = True
+                break
+            kind, reason = json.loads(line)
+            yield kind, reason
+    finally:
+        child.stdout.close()
+        if child.poll() is None:
+            child.kill()
+        code = child.wait()
+    if not is_over:
+        yield "crashed", _death(code)
+
+
+def _patient(stream: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a process, until it ends or is silent for too long."""
+    rest = b""
+    while select.select([stream], [], [], _PATIENCE)[0]:
+        data = os.read(stream.fileno(), 1 << 16)
+        if not data:
+            return
+        *lines, rest = (rest + data).split(b"\n")
+        yield from lines
+
+
+def _death(code: int) -> str:
+    if code == -signal.SIGKILL:
+        return f"no answer within {_PATIENCE:.0f} s"
+    return f"the process was ended by {signal.Signals(-code).name}" if code < 0 else f"the process ended with {code}"
+
+
+def main(engine: str, names: Sequence[str], start: int) -> None:
+    """The process: runs the cases from this one on, a line of JSON for each. What engines print goes to stderr."""
+    lines = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    warnings.simplefilter("ignore")
+    compute = engine_compute(engine)
+    for number, (samples, case) in enumerate(all_cases(names)):
+        if number < start:
+            continue
+        answer = load_answers(samples.family).by_digest.get(digest(case))
+        told = check_case(case, answer, for_engines(samples.tolerance), compute)
+        lines.write(json.dumps(told) + "\n")
+        lines.flush()
+    lines.write("over\n")
+    lines.flush()
