@@ -37,7 +37,10 @@ __all__ = [
     "types_of",
 ]
 
-_MODULES: tuple[str, ...] = ("chains",)
+_MODULES: tuple[str, ...] = (
+    "blocks",
+    "chains",
+)
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474
 """The version of graphs that TensorFlow 2.21 writes, the release that the op database comes from."""
