@@ -40,6 +40,9 @@ __all__ = [
 _MODULES: tuple[str, ...] = (
     "blocks",
     "chains",
+    "nn",
+    "convolution",
+    "pooling",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "value_ops"]
 
-_MODULES = ("elementwise",)
+_MODULES = (
+    "elementwise",
+    "nn",
+    "convolution",
+    "pooling",
+)
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
