@@ -2,6 +2,7 @@
 
     python -m tools.make_proven openvino            all cases; a few minutes
     python -m tools.make_proven openvino TopKV2     prints what it would write for some ops or families; writes nothing
+    python -m tools.make_proven openvino --verdicts FILE      keeps how each case went, and runs only cases that are new
 
 The file has a line with the versions, then one for each op. For each combination of types: how many cases were equal,
 the classes of attributes in them, the attributes of cases that were wrong, and a case for each kind of input (empty,
@@ -10,10 +11,12 @@ infinite or NaN, bad) that the engine is wrong for.
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections import Counter
+from collections.abc import Iterator
 from importlib.metadata import version as installed
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -25,31 +28,51 @@ from tfsmith.testing.conformance.isolated import all_cases, check_isolated
 from tfsmith.testing.conformance.runner import Verdict
 
 _SHOWN = 160
+_OFTEN = 50
 
 
 def main() -> None:
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    engine, *names = sys.argv[1:]
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("engine")
+    parser.add_argument("names", nargs="*", help="ops and families; all by default")
+    parser.add_argument("--verdicts", type=Path, help="a file that keeps how each case went")
+    given = parser.parse_args()
     rows: dict[str, dict[str, dict[str, Any]]] = {}
     counts: Counter[str] = Counter()
-    given = set()
-    for (samples, case), verdict in zip(all_cases(names), check_isolated(engine, names), strict=True):
-        answers = load_answers(samples.family)
-        answer = answers.by_digest.get(digest(case))
-        given.add(answers.version)
+    versions = set()
+    for case, answer, by, verdict in _verdicts(given.engine, given.names, given.verdicts):
+        versions.add(by)
         counts[verdict.kind] += 1
         if answer is not None and answer.kind != "lacks":
             _enter(rows, case, answer, verdict)
-    version = installed(engine)
-    header = {"engine": engine, "version": version, "tensorflow": sorted(given), "cases": counts.total()}
-    lines = [json.dumps({"op": op, "types": _sorted(rows[op])}, ensure_ascii=True) for op in sorted(rows)]
+    version = installed(given.engine)
+    header = {"engine": given.engine, "version": version, "tensorflow": sorted(versions), "cases": counts.total()}
+    lines = [json.dumps({"op": op, "types": _sorted(rows[op])}) for op in sorted(rows)]
     text = "\n".join((json.dumps(header), *lines)) + "\n"
-    if names:
+    if given.names:
         print(text)
     else:
-        (FOLDER / f"{engine}-{version}.jsonl").write_text(text)
+        FOLDER.mkdir(exist_ok=True)
+        (FOLDER / f"{given.engine}-{version}.jsonl").write_text(text)
     print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
+
+
+def _verdicts(engine: str, names: list[str], kept: Path | None) -> Iterator[tuple[Case, Answer | None, str, Verdict]]:
+    """All cases with TensorFlow's answer, its version, and how they went; those that are kept are not run again."""
+    known: dict[str, list[Any]] = json.loads(kept.read_text()) if kept is not None and kept.is_file() else {}
+    cases = [(samples, case, f"{samples.tolerance} {digest(case)}") for samples, case in all_cases(names)]
+    new = [number for number, (_, _, key) in enumerate(cases) if key not in known]
+    for number, verdict in zip(new, check_isolated(engine, names, set(new)), strict=True):
+        known[cases[number][2]] = [verdict.kind, verdict.reason]
+        if kept is not None and number % _OFTEN == 0:
+            kept.write_text(json.dumps(known))
+    if kept is not None:
+        kept.write_text(json.dumps(known))
+    for samples, case, key in cases:
+        answers = load_answers(samples.family)
+        kind, reason = known[key]
+        verdict = Verdict(samples.family, samples.op, case.name, kind, reason)
+        yield case, answers.by_digest.get(digest(case)), answers.version, verdict
 
 
 def _sorted(types: dict[str, dict[str, Any]]) -> dict[str, Any]:

@@ -90,9 +90,10 @@ def _class_of(name: str, found: Attr) -> str:
         return str(value).lower()
     if isinstance(value, (int, float)):
         return "0" if value == 0 else "+" if value > 0 else "-"
-    numbers = [item for item in found.items if isinstance(item, int)]
     if found.kind.startswith("list"):
-        return "empty" if not found.items else "ones" if numbers and set(numbers) == {1} else "some"
+        if name in _BY_AXIS:
+            return "".join("1" if item == 1 else "+" for item in found.items)
+        return "some" if found.items else "none"
     return "any"
 
 
@@ -101,6 +102,10 @@ _CHOICES = frozenset(
      "fill_mode", "activation", "error_mode", "output_encoding", "input_encoding"}
 )  # fmt: skip
 """Attributes that are one of a few words. Others, such as names, do not change what is computed."""
+
+
+_BY_AXIS = frozenset({"ksize", "ksizes", "strides", "dilations", "rates"})
+"""Lists with a number for each axis; what matters is which of them are 1."""
 
 
 def _letters(equation: str) -> str:

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,9 +32,10 @@ _START = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
 from tfsmith.testing.conformance.isolated import main
-main(sys.argv[2], json.loads(sys.argv[3]), int(sys.argv[4]))
+main(json.load(sys.stdin))
 """
 _PATIENCE = 60.0
+_OVER = b"over"
 
 
 def engine_compute(engine: str) -> Compute:
@@ -58,36 +59,42 @@ def all_cases(names: Sequence[str]) -> Iterator[tuple[Samples, Case]]:
     return ((samples, case) for samples in samples_of(*names) for case in samples.cases())
 
 
-def check_isolated(engine: str, names: Sequence[str] = ()) -> Iterator[Verdict]:
+def check_isolated(engine: str, names: Sequence[str] = (), only: Collection[int] | None = None) -> Iterator[Verdict]:
     """Runs cases on an engine, many to a process; another takes up where one has died.
 
     Args:
         engine: The engine's name.
         names: Ops and families; all by default.
+        only: The numbers of the cases to run, in the order of `all_cases`; all by default.
     """
     cases = list(all_cases(names))
-    done = 0
-    while done < len(cases):
-        for kind, reason in _process(engine, names, done):
-            samples, case = cases[done]
+    left = [number for number in range(len(cases)) if only is None or number in only]
+    while left:
+        done = 0
+        for kind, reason in _process(engine, names, left):
+            samples, case = cases[left[done]]
             yield Verdict(samples.family, samples.op, case.name, kind, reason)
             done += 1
+        left = left[done:]
 
 
-def _process(engine: str, names: Sequence[str], start: int) -> Iterator[tuple[Any, str]]:
-    """How the cases from this one on went in one process; the last of them may be its death."""
+def _process(engine: str, names: Sequence[str], numbers: Sequence[int]) -> Iterator[tuple[Any, str]]:
+    """How these cases went in one process; the last of them may be its death."""
     search = [str(Path(entry).absolute()) for entry in sys.path if entry]
     child = subprocess.Popen(
-        [sys.executable, "-I", "-c", _START, json.dumps(search), engine, json.dumps(list(names)), str(start)],
-        stdin=subprocess.DEVNULL,
+        [sys.executable, "-I", "-c", _START, json.dumps(search)],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     )
+    assert child.stdin is not None
     assert child.stdout is not None
     is_over = False
     try:
+        child.stdin.write(json.dumps({"engine": engine, "names": list(names), "numbers": list(numbers)}).encode())
+        child.stdin.close()
         for line in _patient(child.stdout):
-            if line == b"over":
+            if line == _OVER:
                 is_over = True
                 break
             kind, reason = json.loads(line)
@@ -118,18 +125,17 @@ def _death(code: int) -> str:
     return f"the process was ended by {signal.Signals(-code).name}" if code < 0 else f"the process ended with {code}"
 
 
-def main(engine: str, names: Sequence[str], start: int) -> None:
-    """The process: runs the cases from this one on, a line of JSON for each. What engines print goes to stderr."""
-    lines = os.fdopen(os.dup(1), "w")
+def main(asked: Mapping[str, Any]) -> None:
+    """The process: runs its cases, a line of JSON for each. What engines print goes to stderr."""
+    lines = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     warnings.simplefilter("ignore")
-    compute = engine_compute(engine)
-    for number, (samples, case) in enumerate(all_cases(names)):
-        if number < start:
+    compute = engine_compute(asked["engine"])
+    numbers = set(asked["numbers"])
+    for number, (samples, case) in enumerate(all_cases(asked["names"])):
+        if number not in numbers:
             continue
         answer = load_answers(samples.family).by_digest.get(digest(case))
         told = check_case(case, answer, for_engines(samples.tolerance), compute)
-        lines.write(json.dumps(told) + "\n")
-        lines.flush()
-    lines.write("over\n")
-    lines.flush()
+        lines.write(json.dumps(told).encode() + b"\n")
+    lines.write(_OVER + b"\n")
