@@ -40,6 +40,8 @@ __all__ = [
 _MODULES: tuple[str, ...] = (
     "blocks",
     "chains",
+    "flow",
+    "stores",
     "nn",
     "convolution",
     "pooling",

@@ -120,7 +120,7 @@ def _casts(op: str) -> Iterator[Case]:
     draft = Draft()
     zero = draft.add("NotEqual", draft.feed(numpy.array([0, 1, 0, -0.0, 3], "float32")), draft.const(0.0))
     count = draft.add("Sum", draft.add(op, zero, DstT="int64"), draft.const([0]))
-    left = draft.add("Sub", draft.const(numpy.int64(5)), count)
+    left = draft.add("Sub", draft.const(numpy.array(5, "int64")), count)
     y = draft.add("RealDiv", draft.add(op, left, DstT="float32"), draft.const(5.0))
     yield draft.case(op, "zero fraction by counting", y)
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tfsmith.ir.attr import Attr, attr
+from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import DType, as_dtype
-from tfsmith.ir.function import Function
+from tfsmith.ir.function import Function, FunctionParts
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.op_database import builtin_ops
+from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ops.samples import Case, chain
 
@@ -93,7 +95,30 @@ class Draft:
         """A reshape to a constant shape."""
         return self.add("Reshape", x, self.const(shape))
 
+    def function(self, name: str, *results: str) -> Function:
+        """The chain as a function: what is fed are its arguments, in order, and these tensors its results."""
+        known = {node.name: node for node in self._nodes}
+        arguments = tuple(ArgDef(key, self._type(key)) for key in self._feeds)
+        outputs = tuple(ArgDef(f"r{number}", self._type(text)) for number, text in enumerate(results))
+        nodes = tuple(
+            node.replace(inputs=tuple(one if one[0] == "^" else _inside(one, known) for one in node.inputs))
+            for node in self._nodes
+        )
+        given = {f"r{number}": _inside(text, known) for number, text in enumerate(results)}
+        stateful = any(builtin_ops()[node.op].is_stateful for node in nodes)
+        signature = OpDef(name, arguments, outputs, is_stateful=stateful)
+        return Function(name, Part.of(FunctionParts(signature, nodes, given)))
+
     def case(self, op: str, name: str, *fetches: str, functions: Iterable[Function] = ()) -> Case:
         """The chain as a case."""
         wanted = [one if ":" in one else f"{one}:0" for one in fetches]
         return chain(op, name, self._nodes, self._feeds, wanted, functions)
+
+
+def _inside(text: str, nodes: Mapping[str, Node]) -> str:
+    """A tensor as functions write it: "n3:output:0", or an argument's name."""
+    source = parse_input(text)
+    node = nodes.get(source.node)
+    if node is None:
+        return source.node
+    return f"{source.node}:{builtin_ops()[node.op].output_name(source.output, node.attrs)}"
