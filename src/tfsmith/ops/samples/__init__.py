@@ -39,12 +39,21 @@ __all__ = [
 
 _MODULES: tuple[str, ...] = (
     "blocks",
+    "arrays",
+    "elementwise",
+    "indices",
+    "matrices",
+    "reductions",
     "chains",
     "flow",
     "stores",
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

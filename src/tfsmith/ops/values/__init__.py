@@ -29,10 +29,18 @@ if TYPE_CHECKING:
 __all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "value_ops"]
 
 _MODULES = (
+    "arrays",
     "elementwise",
+    "indices",
+    "matrices",
+    "reductions",
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
