@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _MODULES: tuple[str, ...] = (
+    "blocks",
     "arrays",
     "diagonals",
     "elementwise",
@@ -47,9 +48,15 @@ _MODULES: tuple[str, ...] = (
     "reductions",
     "special",
     "chains",
+    "flow",
+    "stores",
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

@@ -40,6 +40,10 @@ _MODULES = (
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
