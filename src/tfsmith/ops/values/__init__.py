@@ -34,13 +34,20 @@ _MODULES: tuple[str, ...] = (
     "lists",
     "tables",
     "arrays",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
+    "special",
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
