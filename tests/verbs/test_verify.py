@@ -143,7 +143,9 @@ def _text(value: Any) -> str:
 
 def test_an_unknown_engine_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "no/such/model", "-i", "random", "--engine", "onnx"]) == 2
-    assert capsys.readouterr().err == "error: there is no engine 'onnx'; choose auto, openvino, reference or tensorflow\n"
+    assert (
+        capsys.readouterr().err == "error: there is no engine 'onnx'; choose auto, openvino, reference or tensorflow\n"
+    )
 
 
 def test_outputs_are_paired_by_names_and_keys() -> None:
