@@ -38,12 +38,18 @@ __all__ = [
 ]
 
 _MODULES: tuple[str, ...] = (
+    "blocks",
     "arrays",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
+    "special",
     "chains",
+    "flow",
+    "stores",
     "nn",
     "convolution",
     "pooling",
