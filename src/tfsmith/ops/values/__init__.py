@@ -48,6 +48,8 @@ _MODULES: tuple[str, ...] = (
     "boxes",
     "colors",
     "recurrent",
+    "signal",
+    "quantize",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
