@@ -38,12 +38,18 @@ __all__ = [
 ]
 
 _MODULES: tuple[str, ...] = (
+    "blocks",
     "arrays",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
+    "special",
     "chains",
+    "flow",
+    "stores",
     "nn",
     "convolution",
     "pooling",
@@ -51,6 +57,8 @@ _MODULES: tuple[str, ...] = (
     "boxes",
     "colors",
     "recurrent",
+    "signal",
+    "quantize",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474
