@@ -30,6 +30,7 @@ __all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "va
 
 _MODULES = (
     "arrays",
+    "bessel",
     "diagonals",
     "elementwise",
     "indices",
