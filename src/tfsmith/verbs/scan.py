@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
+from tfsmith.audit.findings import KINDS, LEVELS, Allowance, Finding, Level, allow, grouped, read_allowances, to_sarif
+from tfsmith.audit.rules import is_plausible, keras_findings, scan_model
 from tfsmith.errors import TfsmithError, UnreadableFileError
 from tfsmith.ir.model import Model
 from tfsmith.records import record
-from tfsmith.scan.findings import KINDS, LEVELS, Allowance, Finding, Level, allow, grouped, read_allowances, to_sarif
-from tfsmith.scan.rules import is_plausible, keras_findings, scan_model
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import Section, human_count, plural
 
@@ -70,7 +70,7 @@ class Scanned(Result):
                   for level in reversed(LEVELS)
                   if (count := sum(one.level == level for one in self.findings))]  # fmt: skip
         accepted = f"; {human_count(len(self.allowed))} allowed" if self.allowed else ""
-        looked = f"{human_count(self.node_count)} nodes were looked at, and nothing was run"
+        looked = f"{plural(self.node_count, 'node')} looked at, nothing run"
         yield Section(f"{', '.join(counts) or 'nothing found'}{accepted} ({looked})")
 
     def to_json(self) -> dict[str, Any]:

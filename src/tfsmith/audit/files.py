@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 
+from tfsmith.audit.findings import Finding
 from tfsmith.ir.model import SideFile
-from tfsmith.scan.findings import Finding
 
 __all__ = ["program_in", "side_file_findings"]
 

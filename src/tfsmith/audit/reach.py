@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Literal, NamedTuple
 
+from tfsmith.audit.findings import When
 from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function
@@ -17,7 +18,6 @@ from tfsmith.ir.metagraph import MetaGraph, ObjectGraph
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ops.families import CALLS, INITIAL_WRITES, INPUTS, VARIABLES
 from tfsmith.passes.interface import INIT_SIGNATURE, init_nodes
-from tfsmith.scan.findings import When
 
 __all__ = ["Origin", "Place", "Reach"]
 

@@ -8,6 +8,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tfsmith.audit.files import program_in, side_file_findings
+from tfsmith.audit.findings import Finding, Level, When, grouped
+from tfsmith.audit.reach import Origin, Place, Reach
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.function import Function
@@ -18,9 +21,6 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ops.families import ALLOCATIONS, LOOPS, PASSES_ON, TABLE_FILLS
 from tfsmith.ops.traits import Trait, traits
-from tfsmith.scan.files import program_in, side_file_findings
-from tfsmith.scan.findings import Finding, Level, When, grouped
-from tfsmith.scan.reach import Origin, Place, Reach
 from tfsmith.storage.span import Span
 
 __all__ = ["OpenInside", "keras_findings", "scan_model"]
