@@ -38,10 +38,27 @@ __all__ = [
 ]
 
 _MODULES: tuple[str, ...] = (
+    "blocks",
+    "arrays",
+    "diagonals",
+    "elementwise",
+    "indices",
+    "linalg",
+    "matrices",
+    "reductions",
+    "special",
     "chains",
+    "flow",
+    "stores",
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
+    "signal",
+    "quantize",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474
