@@ -44,12 +44,13 @@ BERT = OpDef(
         AttrDef("NumAttentionHeads", "int", Attr("int", 12)),
         AttrDef("IntermediateSize", "int", Attr("int", 3072)),
         AttrDef("MaxSequenceLength", "int", Attr("int", 128)),
-        AttrDef("HiddenAct", "string", Attr("string", b"gelu_tanh"), allowed=(b"gelu_tanh", b"gelu_erf")),
+        AttrDef("HiddenAct", "string", Attr("string", b"gelu_tanh"), allowed=(b"gelu_tanh", b"gelu_erf", b"relu")),
         AttrDef("CalibrateQuantFactors", "bool", Attr("bool", False)),
         AttrDef("QuantizationFactorsPath", "string", Attr("string", b"")),
         AttrDef("QuantizationFactors", "list(float)", Attr("list", ())),
         AttrDef("LayerNormEpsilon", "float", Attr("float", float32(1e-12))),
         AttrDef("MaskAdder", "float", Attr("float", -10000.0)),
+        AttrDef("ClearMasked", "bool", Attr("bool", False)),
     ),
 )
 """The op as `native/bert_op` defines it."""
