@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 
 from tfsmith.ir.attr import Attr, float32
@@ -24,6 +24,7 @@ __all__ = [
     "change_bert_nodes",
     "mask_adder",
     "quantize_bert_nodes",
+    "served_bert_nodes",
     "with_bert_op",
 ]
 
@@ -112,6 +113,34 @@ def bert_nodes(model: Model) -> Iterator[tuple[str | None, Node]]:
         for node in body:
             if node.op == BERT.name:
                 yield name, node
+
+
+def served_bert_nodes(model: Model, tensors: Iterable[str]) -> Iterator[tuple[str | None, Node]]:
+    """The nodes `Bert` that tensors of the graph need, in the graph and in what it calls. Linear."""
+    graph = model.graph
+    todo: list[tuple[str | None, str]] = [(None, graph.resolve(text).node) for text in tensors]
+    seen = set(todo)
+    while todo:
+        place = todo.pop()
+        body: Body = graph if place[0] is None else graph.library[place[0]]
+        node = body.by_name.get(place[1])
+        if node is None:
+            continue
+        if node.op == BERT.name:
+            yield place[0], node
+        found = {(place[0], body.source(text)) for text in node.inputs}
+        for name in _called(node, graph.library):
+            function = graph.library[name]
+            ends = [*function.ret.values(), *(f"^{end}" for end in function.control_ret.values())]
+            found |= {(name, function.source(text)) for text in ends}
+        todo += found - seen
+        seen |= found
+
+
+def _called(node: Node, library: Mapping[str, Function]) -> Iterator[str]:
+    """The functions that a node calls."""
+    funcs = [func.name for attr in node.attrs.values() for func in attr.funcs]
+    yield from (name for name in (node.op, *funcs) if name in library)
 
 
 def change_bert_nodes(model: Model, change: Change) -> Model:

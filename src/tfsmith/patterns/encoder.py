@@ -20,7 +20,7 @@ from tfsmith.ops.inference import Inference
 from tfsmith.passes.bert_node import with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
 from tfsmith.patterns.architecture import Layer, Stack, find_stacks, raised_bodies
-from tfsmith.patterns.formula import Heads, Kernel
+from tfsmith.patterns.formula import Attention, Bound, Dense, Heads, Kernel, Search, Var
 from tfsmith.patterns.raised import Raised, Reading
 from tfsmith.records import record
 
@@ -30,6 +30,8 @@ _ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh
 FLOAT = dtype_named("float32")
 _BY_STRUCTURE = Variant("by structure", Query((), (), (Endpoint("output", 0),)), (), {})
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
+_ATTENTION = Attention(Dense(Var("x"), "query"), Dense(Var("y"), "key"), Dense(Var("z"), "value"), "attention")
+"""Any attention, of whatever tensors."""
 _LARGE = 1e4
 """What is at least taken off the scores of words that are hidden."""
 _LARGEST = 3.4028234663852886e38
@@ -81,11 +83,19 @@ def _match(body: str | None, stack: Stack) -> Match:
 
 @record
 class Fused:
-    """What became of a model."""
+    """What became of a model.
+
+    Attributes:
+        model: The new model; the old one if nothing was fused.
+        encoders: The encoders that became one node.
+        refused: The encoders that stay as they are.
+        others: Attentions that are no part of an encoder: in which function, and a line that says where and why.
+    """
 
     model: Model
     encoders: tuple[Encoder, ...]
     refused: tuple[Refusal, ...]
+    others: tuple[tuple[str | None, str], ...] = ()
 
 
 class _CannotFuseError(Exception):
@@ -106,9 +116,13 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = ()) -> Fused:
     kept |= {node.name for node in graph if node.name not in taken}
     encoders: list[Encoder] = []
     refused: list[Refusal] = []
+    others: dict[tuple[str | None, str], list[str]] = {}
     with with_bert_op(model).edit() as editor:
         for name, raised, inference in raised_bodies(model):
-            for stack in find_stacks(raised):
+            stacks = find_stacks(raised)
+            for tensor, reason in _other_attentions(raised, stacks):
+                others.setdefault((name, reason), []).append(str(tensor))
+            for stack in stacks:
                 if stack.kind != "encoder":
                     continue
                 place = editor if name is None else editor.function(name)
@@ -118,7 +132,42 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = ()) -> Fused:
                         encoders.append(job.fuse(name, part))
                     except _CannotFuseError as error:
                         refused.append(Refusal(name, part, str(error)))
-    return Fused(editor.model if encoders else model, tuple(encoders[::-1]), tuple(refused[::-1]))
+    lines = [
+        (body, f"attention is left alone at {_listed(places)}: {reason}") for (body, reason), places in others.items()
+    ]
+    return Fused(editor.model if encoders else model, tuple(encoders[::-1]), tuple(refused[::-1]), tuple(lines))
+
+
+def _listed(places: Sequence[str]) -> str:
+    return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1:,} more"
+
+
+def _other_attentions(raised: Raised, stacks: Sequence[Stack]) -> Iterator[tuple[Endpoint, str]]:
+    """Attentions that are no part of an encoder, each with the tensor that has it, and why."""
+    kinds = {layer.kernel("query").kernel[0]: stack.kind for stack in stacks for layer in stack.layers}
+    search = Search(raised)
+    for kind, tensor, atom in raised.recognised():
+        if kind != "attention":
+            continue
+        found = next(search.match(_ATTENTION, ((((atom, 1.0),), 1.0),), {}), None)
+        if found is None:
+            yield tensor, "it has more than queries, keys, values and a mask, such as dropout or relative positions"
+            continue
+        query, keys, heads = found["query"], {found[name] for name in ("x", "y", "z")}, found["attention"]
+        assert isinstance(query, Kernel)
+        assert isinstance(heads, Heads)
+        of = kinds.get(query.kernel[0])
+        hidden = {label for product, _ in heads.mask.value for one, _ in product for label in _labels_of(one)}
+        if of == "encoder":
+            continue
+        if len({one.number for one in keys if isinstance(one, Bound)}) > 1:
+            yield tensor, "its keys or values are of another tensor than its queries, as in cross attention"
+        elif hidden & heads.words:
+            yield tensor, "its mask is another for each word, as in a decoder"
+        elif of is not None:
+            yield tensor, f"it is of a {of}, and the op normalizes behind each part"
+        else:
+            yield tensor, "what is around it is no layer of BERT"
 
 
 class _Fusion:
