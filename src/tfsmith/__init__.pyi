@@ -1,7 +1,7 @@
 # The one table of the public names: type checkers read it as it is, and `__init__.py` takes from it where each lies.
 # One name to a line, as `from MODULE import NAME as NAME`.
+__version__: str
 from tfsmith import bert_op as bert_op
-from tfsmith._version import __version__ as __version__
 from tfsmith.engines.runner import Runner as Runner
 from tfsmith.errors import TfsmithError as TfsmithError
 from tfsmith.ir.dtype import DType as DType

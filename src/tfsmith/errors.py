@@ -13,10 +13,13 @@ import os
 import re
 from collections.abc import Callable
 
+from tfsmith.records import record
+
 __all__ = [
     "Speller",
     "in_python",
     "worded",
+    "Note",
     "TfsmithError",
     "UsageError",
     "NotFoundInModelError",
@@ -51,6 +54,24 @@ def worded(text: str, spell: Speller = in_python) -> str:
             an argument in Python.
     """
     return _OPTION.sub(lambda found: spell(found[1], found[2]), text) if "{" in text else text
+
+
+@record
+class Note:
+    """Something that the user should know about the result: what, which nodes, and what to do."""
+
+    what: str
+    nodes: tuple[str, ...]
+    remedy: str
+
+    def __str__(self) -> str:
+        return self.worded()
+
+    def worded(self, spell: Speller = in_python) -> str:
+        """The note as one line, with options as a door spells them; by default as arguments in Python."""
+        shown = ", ".join(self.nodes[:3]) + (f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else "")
+        what, remedy = worded(self.what, spell), worded(self.remedy, spell)
+        return f"{what}: {shown}; {remedy}" if shown else f"{what}; {remedy}"
 
 
 class TfsmithError(Exception):

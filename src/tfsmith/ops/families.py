@@ -11,6 +11,7 @@ from types import MappingProxyType
 from tfsmith.records import record
 
 __all__ = [
+    "ARITHMETIC",
     "BATCH_NORMS",
     "CALLS",
     "CONTROL_FLOW",
@@ -195,6 +196,8 @@ ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "Re
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
 WITHOUT_OUTPUTS = _ops("NoOp Assert ControlTrigger")
 """They only order or check."""
+ARITHMETIC = _ops("Add AddV2 Cast Mul Neg RealDiv Rsqrt Sqrt Square Sub")
+"""Element by element, cheap enough to be computed anew each time that a folded constant is read."""
 REDUCTIONS = _ops("Mean Sum AddN")
 """What a loss ends in."""
 LIKELY_OUTPUTS = _ops("Softmax Sigmoid ArgMax TopKV2 LogSoftmax Identity IdentityN BiasAdd")

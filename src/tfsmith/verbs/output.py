@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfsmith import records
-from tfsmith.errors import UnreadableFileError
+from tfsmith.errors import Note, UnreadableFileError
 from tfsmith.formats.kinds import ALL_KINDS, As, FileKind, destination_of
 from tfsmith.formats.write import inputs_of, write_model
 from tfsmith.ir.model import Model, SideFile
-from tfsmith.passes.interface import Note
 from tfsmith.storage.span import real_path
 
 if TYPE_CHECKING:  # most outputs need none of it

@@ -9,7 +9,6 @@ from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.passes.interface import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.records import record
 from tfsmith.verbs.files import body_of, graph_text, verify_checksums
 from tfsmith.verbs.shared import Result, open_model
@@ -28,6 +27,7 @@ from tfsmith.view.text import Section, human_bytes, human_count
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tfsmith.passes.interface import Candidate
     from tfsmith.verbs.shared import Loads, ModelOrPath
 
 __all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_facts"]
@@ -220,12 +220,16 @@ def show_facts(
 
 def likely_inputs(model: Model) -> tuple[Candidate, ...]:
     """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
+    from tfsmith.passes.interface import collected, guess_inputs  # a model with signatures needs no guess
+
     found = collected(model, "inputs") or guess_inputs(model.graph)
     return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
 
 
 def likely_outputs(model: Model) -> tuple[Candidate, ...]:
     """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
+    from tfsmith.passes.interface import collected, guess_outputs
+
     found = collected(model, "outputs") or guess_outputs(model.graph)
     return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
 
