@@ -38,15 +38,25 @@ __all__ = [
 ]
 
 _MODULES: tuple[str, ...] = (
+    "blocks",
     "arrays",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
+    "special",
     "chains",
+    "flow",
+    "stores",
     "nn",
     "convolution",
     "pooling",
+    "resize",
+    "boxes",
+    "colors",
+    "recurrent",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

@@ -26,7 +26,7 @@ from tfsmith.ops.values.windows import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["convolve", "resized_pad"]
+__all__ = ["convolve", "mirrored"]
 
 _BLOCK = 1 << 22
 """How many elements the matrix of windows may have at once: what fits into the cache of a processor, about."""
@@ -327,18 +327,21 @@ def _dilation(
     return total
 
 
-def resized_pad(x: NDArray[Any], paddings: NDArray[Any], mode: bytes) -> NDArray[Any]:
-    """The input with its edges mirrored around it, as the fused paddings say.
+def mirrored(
+    x: NDArray[Any], paddings: NDArray[Any], mode: bytes, kernel: NDArray[Any], strides: Sequence[int], padding: bytes
+) -> Any:
+    """The convolution of an input that is mirrored at its edges first.
 
     Raises:
-        OpError: The paddings do not fit.
+        OpError: The paddings or the shapes do not fit.
     """
     if paddings.shape != (x.ndim, 2) or (paddings < 0).any():
         raise OpError(f"the paddings must be {x.ndim} pairs that are not negative")
     edge = 1 if mode == b"REFLECT" else 0
     if (paddings > numpy.array(x.shape)[:, None] - edge).any():
         raise OpError(f"the paddings {paddings.tolist()} are larger than the input {list(x.shape)}")
-    return numpy.pad(x, paddings, "reflect" if edge else "symmetric")
+    padded = numpy.pad(x, paddings, "reflect" if edge else "symmetric")
+    return _convolution(padded, kernel, 4, strides, padding, (), b"NHWC", (1, 1, 1, 1))
 
 
 @value("FusedPadConv2D")
@@ -347,8 +350,7 @@ def _pad_conv(
     padding: bytes,
 ) -> Any:  # fmt: skip
     require_rank(x, 4, "the input")
-    padded = resized_pad(x, paddings, mode)
-    return _convolution(padded, kernel, 4, strides, padding, (), b"NHWC", (1, 1, 1, 1))
+    return mirrored(x, paddings, mode, kernel, strides, padding)
 
 
 def _fused(

@@ -8,8 +8,10 @@ import sys
 from collections import Counter
 from typing import get_args
 
+from tfsmith.engines.runner import check_engine
 from tfsmith.ops.samples import samples_of
 from tfsmith.testing.conformance.answers import load_answers
+from tfsmith.testing.conformance.isolated import check_isolated
 from tfsmith.testing.conformance.runner import Kind, Verdict, check_samples, compute_values
 
 __all__ = ["main"]
@@ -18,12 +20,17 @@ __all__ = ["main"]
 def main(arguments: list[str] | None = None) -> int:
     """Runs the command; the exit code is 1 where an answer is wrong, or a case has no answer."""
     parser = argparse.ArgumentParser(prog="python -m tfsmith.testing.conformance", description=__doc__)
-    parser.add_argument("engine", help="values (the definitions in numpy, without an engine)")
+    parser.add_argument("engine", help="reference, openvino, tensorflow, auto; or values: the definitions alone")
     parser.add_argument("--ops", default="", metavar="A,B", help="only these ops or families; all by default")
     parser.add_argument("--json", action="store_true", help="all verdicts as JSON")
     given = parser.parse_args(arguments)
-    chosen = samples_of(*(name for name in given.ops.split(",") if name))
-    verdicts = [verdict for samples in chosen for verdict in check_samples(samples, compute_values)]
+    names = [name for name in given.ops.split(",") if name]
+    chosen = samples_of(*names)
+    if given.engine == "values":
+        verdicts = [verdict for samples in chosen for verdict in check_samples(samples, compute_values)]
+    else:
+        check_engine(given.engine)
+        verdicts = list(check_isolated(given.engine, names))
     versions = sorted({load_answers(samples.family).version for samples in chosen} - {""})
     if given.json:
         print(json.dumps(_as_json(given.engine, versions, verdicts)))  # noqa: T201

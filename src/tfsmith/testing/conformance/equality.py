@@ -12,13 +12,22 @@ from tfsmith.ops.samples import Tolerance
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["difference"]
+__all__ = ["difference", "for_engines"]
 
 # digits of the significand, and the exponent of the least number above zero
 _FLOATS = MappingProxyType(
     {"float64": (53, -1074), "float32": (24, -149), "float16": (11, -24), "bfloat16": (8, -133)}
     | {"complex128": (53, -1074), "complex64": (24, -149)}
 )
+_ENGINE_ULPS = 16
+_ENGINE_EPS = 16
+
+
+def for_engines(tolerance: Tolerance) -> Tolerance:
+    """What an engine with kernels of its own may differ: it may add in another order, and take other approximations."""
+    if tolerance.exact:
+        return tolerance
+    return Tolerance(False, max(tolerance.ulps, _ENGINE_ULPS), max(tolerance.n_eps, _ENGINE_EPS))
 
 
 def difference(found: NDArray[Any], wanted: NDArray[Any], tolerance: Tolerance) -> str | None:
