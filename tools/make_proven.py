@@ -85,24 +85,23 @@ def _sorted(types: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _enter(rows: dict[str, dict[str, dict[str, Any]]], case: Case, answer: Answer, verdict: Verdict) -> None:
-    """Takes note of a case, for each node of its op."""
+    """Takes note of a case: what is equal speaks for all of its nodes, all else only against those of its op."""
+    condition = _condition(case, answer)
+    reason = f"{verdict.case}: {verdict.reason}"[:_SHOWN]
     for node in case.nodes:
-        kind = node_kind(node.op, node.attrs) if node.op == case.op else None
-        if kind is None:
+        kind = node_kind(node.op, node.attrs)
+        if kind is None or node.op == "Const" or (verdict.kind != "equal" and node.op != case.op):
             continue
         row = rows.setdefault(node.op, {}).setdefault(kind.types, {"equal": 0, "attrs": {}, "wrong": []})
-        condition = _condition(case, answer)
-        reason = f"{verdict.case}: {verdict.reason}"[:_SHOWN]
         if verdict.kind == "equal":
             row["equal"] += condition in (None, NONFINITE)
-            if condition != BAD:
-                for name, value in kind.attrs.items():
-                    row["attrs"].setdefault(name, set()).add(value)
+            for name, value in kind.attrs.items() if condition != BAD else ():
+                row["attrs"].setdefault(name, set()).add(value)
         elif verdict.kind in ("refused", "lacks"):
             row.setdefault("refused", reason)
         elif condition is not None:
             row.setdefault(condition, reason)
-        elif [dict(kind.attrs)] not in [wrong[:1] for wrong in row["wrong"]]:
+        elif dict(kind.attrs) not in [attrs for attrs, _ in row["wrong"]]:
             row["wrong"].append([dict(kind.attrs), reason])
 
 
