@@ -14,6 +14,9 @@ from tfsmith.ir.recipe import Pattern as Pattern
 from tfsmith.ir.recipe import Recipe as Recipe
 from tfsmith.ir.shape import Shape as Shape
 from tfsmith.ir.tensor import Tensor as Tensor
+from tfsmith.patterns.rule import Rule as Rule
+from tfsmith.patterns.rule import op as op
+from tfsmith.patterns.rule import rule as rule
 from tfsmith.verbs.check import check as check
 from tfsmith.verbs.check import list_targets as list_targets
 from tfsmith.verbs.configure import configure as configure

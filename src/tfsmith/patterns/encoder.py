@@ -273,7 +273,7 @@ class _Fusion:
         """The tensors that have a value, with sentences first and words last, and nothing between."""
         number, own = self._algebra.intern(value)
         for tensor, reading, axes in self._tensors.get(number, ()):
-            here = _renamed(reading.axes, axes, own)
+            here = self._algebra.relabelled(reading.axes, axes, own)
             kind = self._inference.dtype(self._body, tensor)
             is_right = (
                 len(here) in (2, 3, 4) and frozenset(here[0]) == heads.batch and frozenset(here[-1]) == heads.others
@@ -291,7 +291,7 @@ class _Fusion:
         target = self._rank(stack.layers[-1])
         found: dict[int, Endpoint] = {}
         for tensor, reading, axes in self._tensors.get(first.x.number, ()):
-            rank = _layout(_renamed(reading.axes, axes, first.x.axes), first.heads)
+            rank = _layout(self._algebra.relabelled(reading.axes, axes, first.x.axes), first.heads)
             kind = self._inference.dtype(self._body, tensor)
             if rank is not None and kind is not None and kind.name == "float32":
                 found.setdefault(rank, tensor)
@@ -443,21 +443,6 @@ def _labels_of(atom: Atom) -> frozenset[Label]:
 
 def _joined(groups: list[list[Label]]) -> Arg:
     return tuple(label for group in groups for label in group)
-
-
-def _renamed(axes: Axes, given: Axes, wanted: Axes) -> Axes:
-    """Axes in other labels: those of a class in one place as those that it has in another."""
-    labels: dict[Arg, Arg] = dict(zip(given, wanted, strict=True))
-    found: list[Arg] = []
-    for arg in axes:
-        new: list[Label] = []
-        rest = arg
-        while rest:
-            part = next((each for each in labels if each and rest[: len(each)] == each), rest[:1])
-            new += labels.get(part, part)
-            rest = rest[len(part) :]
-        found.append(tuple(new))
-    return tuple(found)
 
 
 def _layout(axes: Axes, heads: Heads) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from tfsmith.patterns.algebra import ZERO, Arg, Atom, Axes, Head, Label, Product, Value, constant_of, is_close
+from tfsmith.patterns.algebra import ZERO, Arg, Atom, Axes, Head, Label, Product, Value, constant_of, is_close, scaled
 from tfsmith.patterns.raised import Raised
 
 __all__ = [
@@ -278,14 +278,14 @@ class Search:
 
     def _take_dense(self, formula: Dense, value: Value, found: Found) -> Iterator[tuple[Found, Value]]:
         for product, number, factors, summed in self._contractions(value):
-            if len(factors) != 2 or not is_close(number, 1) or any(power != 1 for _, power in factors):
+            if len(factors) != 2 or any(power != 1 for _, power in factors):
                 continue
             for (kernel, _), (x, _) in (factors, factors[::-1]):
                 given = _labels(kernel) - summed
                 if not self._raised.is_weight(kernel) or given & _labels(x):
                     continue
                 rest = tuple(item for item in value if item[0] != product)
-                for result in self.match(formula.x, self._algebra.inside(x), found):
+                for result in self.match(formula.x, scaled(self._algebra.inside(x), number), found):
                     for bias, others in self._weights(rest, given):
                         yield {**result, formula.name: Kernel(kernel, bias, summed, self._width(given))}, others
 
@@ -356,12 +356,19 @@ class Search:
         scale, mask, summed = scores
         words, others = _labels(query) - _labels(key), _labels(key) - _labels(query)
         common = (_labels(query) & _labels(key) & _labels(values)) - summed
-        for first in self.match(formula.query, self._algebra.inside(query), found):
-            kernel = first[formula.query.name]
-            own = common & (_labels(kernel.kernel) if isinstance(kernel, Kernel) else frozenset())
-            heads = Heads(scale, mask, self._width(own), own, common - own, words, others)
-            for second in self.match(formula.key, self._algebra.inside(key), {**first, formula.name: heads}):
-                yield from self.match(formula.value, self._algebra.inside(values), second)
+        for for_query, for_key in self._coefficients(query, key):
+            for first in self.match(formula.query, scaled(self._algebra.inside(query), for_query), found):
+                kernel = first[formula.query.name]
+                own = common & (_labels(kernel.kernel) if isinstance(kernel, Kernel) else frozenset())
+                left = scale / (for_query * for_key)
+                heads = Heads(left, mask, self._width(own), own, common - own, words, others)
+                inside = scaled(self._algebra.inside(key), for_key)
+                for second in self.match(formula.key, inside, {**first, formula.name: heads}):
+                    yield from self.match(formula.value, self._algebra.inside(values), second)
+
+    def _coefficients(self, query: Atom, key: Atom) -> Iterator[tuple[float, float]]:
+        """What two factors are to be multiplied by, so that they are tensors; the rest belongs to the product."""
+        yield 1.0, 1.0
 
 
 def _labels(atom: Atom) -> frozenset[Label]:

@@ -14,6 +14,7 @@ from tfsmith.ir.recipe import Match, Miss, Recipe, Unit
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, meeting, nearest_miss
 from tfsmith.patterns.replace import find as find_matches
 from tfsmith.patterns.replace import replace as replace_matches
+from tfsmith.patterns.rule import Rule
 from tfsmith.records import field, record
 from tfsmith.verbs.recipe import read_recipe
 from tfsmith.verbs.shared import ModelResult, Result, open_model
@@ -48,6 +49,7 @@ class Matches(Result, Sequence[Match]):
     matches: tuple[Match, ...]
     notes: tuple[str, ...] = ()
     _searched: Sequence[Found] = field(default=(), repr=False)
+    _nearest: Miss | None = field(default=None, repr=False)
 
     def __getitem__(self, index: Any) -> Any:
         return self.matches[index]
@@ -61,7 +63,7 @@ class Matches(Result, Sequence[Match]):
     @property
     def nearest_miss(self) -> Miss | None:
         """The attempt that failed and came nearest to a match, and why it failed. The first call is costly."""
-        return nearest_miss(self._searched)
+        return self._nearest or nearest_miss(self._searched)
 
     def report(self) -> Iterator[str]:
         """One match on a line; the nearest miss if there is none."""
@@ -86,6 +88,11 @@ def find(
         TfsmithError: What is wrong, where, and what to do.
     """
     opened, found = open_model(model, options), read_recipe(recipe, options)
+    if isinstance(found, Rule):
+        from tfsmith.patterns.rule_search import find_rule
+
+        of_rule = find_rule(opened, found, functions=functions)
+        return Matches(tuple(meeting(opened, of_rule.matches)), _nearest=of_rule.nearest)
     searched = find_matches(opened, found, functions=functions)
     matches = meeting(opened, [match for each in searched for match in each.matches])
     return Matches(tuple(matches), _searched=searched)
@@ -237,7 +244,8 @@ def replace(
     if not source.has_graph:
         raise source.no_graph()
     names = tuple(outputs)
-    done = replace_matches(source, found, ReplaceOptions(keep_shared, names, limit, functions))
+    how = ReplaceOptions(keep_shared, names, limit, functions)
+    done = _replace_rule(source, found, how) if isinstance(found, Rule) else replace_matches(source, found, how)
     notes: list[Any] = list(done.notes)
     if done.matches or len(done.skipped) > 1:  # else the reason says it
         notes[:0] = _left_alone(done.skipped)
@@ -246,6 +254,12 @@ def replace(
         explain, () if isinstance(recipe, Recipe) else (recipe,), link,
     )  # fmt: skip
     return result.placed(out, options) if done.matches else result
+
+
+def _replace_rule(model: Model, rule: Rule, options: ReplaceOptions) -> Replacement:
+    from tfsmith.patterns.rule_search import replace_rule
+
+    return replace_rule(model, rule, options)
 
 
 def _left_alone(skipped: Sequence[Skipped]) -> Iterator[str]:

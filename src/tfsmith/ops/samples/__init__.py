@@ -40,10 +40,13 @@ __all__ = [
 _MODULES: tuple[str, ...] = (
     "blocks",
     "arrays",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
+    "special",
     "chains",
     "flow",
     "stores",

@@ -30,10 +30,13 @@ __all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "va
 
 _MODULES = (
     "arrays",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
+    "special",
     "nn",
     "convolution",
     "pooling",
