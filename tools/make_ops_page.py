@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE
+from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE
 from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ops.samples import samples_of
 from tfsmith.ops.values import has_value
@@ -35,7 +35,7 @@ _LEFT_OUT = re.compile(
     |^(ResourceCreateOp|ResourceInitializedOp|ResourceUsingOp|Device(Placement|Index).*|InPolymorphicTwice)$""",
     re.VERBOSE,
 )
-_MARKS = {EMPTY: "e", NONFINITE: "n", BAD: "b"}
+_MARKS = {EMPTY: "e", NONFINITE: "n", WIDE: "w", BAD: "b"}
 
 
 _TEXT = """\
@@ -52,9 +52,9 @@ for TensorFlow's own tests. How it is found out: [conformance](conformance.md).
 | TensorFlow {tensorflow} | {listed:,} | gave the answers to {asked:,} cases |
 
 `reference`: how many cases the op has; `yes` where it is computed but has no cases of its own. `OpenVINO`: the types
-that it is proven for, except for tensors without elements (`e`), for infinities and NaN (`n`), or for inputs that
-TensorFlow refuses (`b`); after `-`, types that it gets wrong or refuses, always or with some attributes. `TensorFlow`:
-cases that it answers, and cases that it refuses.
+that it is proven for, except for tensors without elements (`e`), for infinities and NaN (`n`), for integers that do not
+fit 32 bits (`w`), or for inputs that TensorFlow refuses (`b`); after `-`, types that it gets wrong or refuses, always
+or with some attributes. `TensorFlow`: cases that it answers, and cases that it refuses.
 
 | op | reference | OpenVINO | TensorFlow |
 |---|---|---|---|

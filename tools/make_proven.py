@@ -6,7 +6,7 @@
 
 The file has a line with the versions, then one for each op. For each combination of types: how many cases were equal,
 the classes of attributes in them, the attributes of cases that were wrong, and a case for each kind of input (empty,
-infinite or NaN, bad) that the engine is wrong for.
+infinite or NaN, wide integers, bad) that the engine is wrong for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy
 
-from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, node_kind
+from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE, node_kind
 from tfsmith.ops.samples import Case
 from tfsmith.testing.conformance.answers import Answer, digest, load_answers
 from tfsmith.testing.conformance.isolated import all_cases, check_isolated
@@ -29,6 +29,7 @@ from tfsmith.testing.conformance.runner import Verdict
 
 _SHOWN = 160
 _OFTEN = 50
+_WIDE = 2**31
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("engine")
     parser.add_argument("names", nargs="*", help="ops and families; all by default")
     parser.add_argument("--verdicts", type=Path, help="a file that keeps how each case went")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     rows: dict[str, dict[str, dict[str, Any]]] = {}
     counts: Counter[str] = Counter()
     versions = set()
@@ -94,7 +95,7 @@ def _enter(rows: dict[str, dict[str, dict[str, Any]]], case: Case, answer: Answe
             continue
         row = rows.setdefault(node.op, {}).setdefault(kind.types, {"equal": 0, "attrs": {}, "wrong": []})
         if verdict.kind == "equal":
-            row["equal"] += condition in (None, NONFINITE)
+            row["equal"] += condition in (None, NONFINITE, WIDE)
             for name, value in kind.attrs.items() if condition != BAD else ():
                 row["attrs"].setdefault(name, set()).add(value)
         elif verdict.kind in ("refused", "lacks"):
@@ -113,7 +114,13 @@ def _condition(case: Case, answer: Answer) -> str | None:
     arrays += [node.tensor("value").numpy() for node in case.nodes if node.op == "Const"]
     if any(array.size == 0 for array in arrays):
         return EMPTY
-    return NONFINITE if any(_is_nonfinite(array) for array in arrays) else None
+    if any(_is_nonfinite(array) for array in arrays):
+        return NONFINITE
+    return WIDE if any(_is_wide(array) for array in arrays) else None
+
+
+def _is_wide(array: Any) -> bool:
+    return array.dtype.kind in "iu" and bool((array.max() >= _WIDE) | (array.min() < -_WIDE))
 
 
 def _is_nonfinite(array: Any) -> bool:

@@ -49,6 +49,7 @@ _MODULES: tuple[str, ...] = (
     "special",
     "chains",
     "flow",
+    "integers",
     "stores",
     "nn",
     "convolution",
