@@ -33,6 +33,7 @@ __all__ = [
     "MERGES",
     "NEVER_OUTPUTS",
     "NEXT_ITERATIONS",
+    "ORDERING",
     "PASSES_ON",
     "PIPELINES",
     "PLACEHOLDERS",
@@ -194,7 +195,9 @@ ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "Re
 # Others
 
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
-WITHOUT_OUTPUTS = _ops("NoOp Assert ControlTrigger")
+ORDERING = _ops("NoOp ControlTrigger")
+"""They only order others."""
+WITHOUT_OUTPUTS = ORDERING | {"Assert"}
 """They only order or check."""
 ARITHMETIC = _ops("Add AddV2 Cast Mul Neg RealDiv Rsqrt Sqrt Square Sub")
 """Element by element, cheap enough to be computed anew each time that a folded constant is read."""
