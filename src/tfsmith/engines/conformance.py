@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import builtin_op
+from tfsmith.ops.families import CALLS
 from tfsmith.records import record
 
 __all__ = ["BAD", "EMPTY", "FOLDER", "NONFINITE", "WIDE", "Condition", "NodeKind", "Proof", "node_kind", "proven"]
@@ -61,6 +62,10 @@ class NodeKind:
     attrs: Mapping[str, str]
 
 
+_ANY_TYPES = frozenset(CALLS) | {"Assert", "IdentityN"}
+"""Ops with lists of tensors that they only hand on: of which types they are does not matter."""
+
+
 def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
     """What a proof depends on in a node of one of TensorFlow's own ops; None for any other op."""
     definition = builtin_op(op)
@@ -76,9 +81,9 @@ def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
             continue
         if declared.kind == "type":
             types.append(f"{declared.name}={found.dtype}")
-        elif declared.kind == "list(type)":
+        elif declared.kind == "list(type)" and op not in _ANY_TYPES:
             types.append(f"{declared.name}={','.join(map(str, dict.fromkeys(found.dtypes)))}")
-        elif declared.name not in counts and not declared.name.startswith("_"):
+        elif declared.kind != "list(type)" and declared.name not in counts and not declared.name.startswith("_"):
             classes[declared.name] = _class_of(declared.name, found)
     return NodeKind(" ".join(types), classes)
 
