@@ -16,6 +16,7 @@ __all__ = [
     "MAX_FILLED_BYTES",
     "MAX_FRAME_HEADER",
     "MAX_FROZEN_FUNCTIONS",
+    "MAX_IMAGE_SAMPLES",
     "MAX_INLINED_CALLS",
     "MAX_INLINED_SIZE",
     "MAX_LIST_OUTPUTS",
@@ -90,3 +91,6 @@ MAX_FRAME_HEADER: Final = 16 * 2**20
 
 MAX_MATCH_STEPS: Final = 500_000
 """Steps of one attempt to find a recipe's query at one place; a recipe with many choices could take forever."""
+
+MAX_IMAGE_SAMPLES: Final = 2**28
+"""Samples (pixels times channels, all frames) of an image file that a graph decodes; its header alone asks for them."""

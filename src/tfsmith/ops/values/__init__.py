@@ -46,6 +46,7 @@ _MODULES = (
     "recurrent",
     "signal",
     "quantize",
+    "image_files",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
