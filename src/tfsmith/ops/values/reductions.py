@@ -34,11 +34,12 @@ def _prod(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
 def _mean(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
     def mean(x: NDArray[Any], axis: tuple[int, ...]) -> Any:
         count = int(numpy.prod([x.shape[one] for one in axis], dtype=numpy.int64))
-        total = x.sum(axis=axis, dtype=x.dtype, keepdims=keep_dims)
         if x.dtype.kind not in "iu":
+            total = x.sum(axis=axis, dtype=x.dtype, keepdims=keep_dims)
             return total / x.dtype.type(count or (x.dtype.kind == "c"))  # of no complex numbers it is 0
-        divisor = numpy.array(count).astype(x.dtype)  # a count that does not fit wraps, as in TensorFlow
-        check(bool(divisor), f"there is no mean of {count} numbers in {x.dtype}")
+        check(count > 0, "there is no mean of no whole numbers")
+        total = x.sum(axis=axis, dtype=f"{x.dtype.kind}8", keepdims=keep_dims)
+        divisor = total.dtype.type(count)
         return (total - numpy.fmod(total, divisor)) // divisor
 
     return _reduce(mean, x, axes)
