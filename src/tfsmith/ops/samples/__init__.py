@@ -52,6 +52,7 @@ _MODULES: tuple[str, ...] = (
     "special",
     "chains",
     "flow",
+    "integers",
     "stores",
     "nn",
     "convolution",
