@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["convolve", "mirrored"]
 
 _BLOCK = 1 << 22
-"""How many elements the matrix of windows may have at once: what fits into the cache of a processor, about."""
+"""How many elements the matrix of windows may have at once; more are made in blocks."""
+_ROWS = 1 << 16
+"""How many elements of a sum that is made term by term are in work at once: they stay in the processor's cache."""
 
 
 def _spatial(values: Sequence[int], rank: int, data_format: bytes, what: str) -> list[int]:
@@ -199,10 +201,15 @@ def _depthwise(
     padded, wider = pad(wide(last), where, 0), wide(kernel)
     shape = (len(x), where[0].out, where[1].out, depth, times)
     total = numpy.zeros(shape, padded.dtype)
-    product = numpy.empty(shape, padded.dtype)
-    for position in positions(where):
-        numpy.multiply(padded[taken(where, position)][..., None], wider[position], out=product)
-        total += product
+    views = [(padded[taken(where, position)][..., None], wider[position]) for position in positions(where)]
+    step = max(_ROWS // max(where[1].out * depth * times, 1), 1)
+    for one in range(len(x)):
+        for start in range(0, where[0].out, step):
+            part = total[one, start : start + step]
+            product = numpy.empty_like(part)
+            for view, weight in views:
+                numpy.multiply(view[one, start : start + step], weight, out=product)
+                part += product
     return _layout(total.reshape(*shape[:3], depth * times).astype(x.dtype, copy=False), data_format)
 
 
