@@ -51,6 +51,7 @@ _MODULES: tuple[str, ...] = (
     "special",
     "chains",
     "flow",
+    "integers",
     "stores",
     "nn",
     "convolution",
