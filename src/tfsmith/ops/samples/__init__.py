@@ -40,10 +40,13 @@ __all__ = [
 _MODULES: tuple[str, ...] = (
     "blocks",
     "arrays",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
+    "special",
     "chains",
     "flow",
     "stores",
@@ -54,6 +57,8 @@ _MODULES: tuple[str, ...] = (
     "boxes",
     "colors",
     "recurrent",
+    "signal",
+    "quantize",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

@@ -11,6 +11,7 @@ objects. What cannot be computed raises `OpError` with the reason in words.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -28,12 +29,19 @@ if TYPE_CHECKING:
 
 __all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "value_ops"]
 
-_MODULES = (
+_MODULES: tuple[str, ...] = (
+    "flow",
+    "lists",
+    "tables",
     "arrays",
+    "bessel",
+    "diagonals",
     "elementwise",
     "indices",
+    "linalg",
     "matrices",
     "reductions",
+    "special",
     "nn",
     "convolution",
     "pooling",
@@ -41,6 +49,8 @@ _MODULES = (
     "boxes",
     "colors",
     "recurrent",
+    "signal",
+    "quantize",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
@@ -50,7 +60,15 @@ OpFunction = Callable[[Sequence[Any]], tuple[Any, ...]]
 
 
 class OpError(Exception):
-    """An op cannot compute its outputs from these inputs; the text says why. The engine adds the node."""
+    """An op cannot compute its outputs from these inputs; the text says why. The engine adds the node.
+
+    Attributes:
+        remedy: What to do about it, where that is not to feed other values.
+    """
+
+    def __init__(self, what: str, remedy: str | None = None) -> None:
+        super().__init__(what)
+        self.remedy = remedy
 
 
 def value(ops: str) -> Callable[[_Function], _Function]:
@@ -67,6 +85,11 @@ def value(ops: str) -> Callable[[_Function], _Function]:
 
 def value_ops() -> Mapping[str, Callable[..., Any]]:
     """All ops that have a value, with their functions. Loads every family the first time."""
+    return _loaded()
+
+
+@cache
+def _loaded() -> Mapping[str, Callable[..., Any]]:
     for module in _MODULES:
         import_module(f"tfsmith.ops.values.{module}")
     return MappingProxyType(_FUNCTIONS)
@@ -147,4 +170,11 @@ def _plain(value: Any) -> Any:
 
 
 def _outputs(found: Any) -> tuple[Any, ...]:
-    return found if isinstance(found, tuple) else (found,)
+    return tuple(map(_array, found)) if type(found) is tuple else (_array(found),)
+
+
+def _array(found: Any) -> Any:
+    """A scalar of numpy, which arithmetic on arrays without dimensions gives, as such an array."""
+    import numpy
+
+    return numpy.asarray(found) if isinstance(found, numpy.generic) else found
