@@ -32,7 +32,7 @@ __all__ = ["Encoder", "Fused", "Refusal", "fuse_encoders", "replace_encoders"]
 
 _ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh", "relu": "relu"})
 FLOAT = dtype_named("float32")
-_OUTPUT = Endpoint("output", 0)
+_OUTPUT = Endpoint("output_norm", 0)
 _BY_STRUCTURE = Variant("by structure", Query((), ("x",), (_OUTPUT,)), (), {}, Repeat({"x": _OUTPUT}))
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
 _ATTENTION = Attention(Dense(Var("x"), "query"), Dense(Var("y"), "key"), Dense(Var("z"), "value"), "attention")
@@ -98,7 +98,7 @@ def _match(body: str | None, stack: Stack, layers: Sequence[frozenset[str]] = ()
     units = []
     for number, layer in enumerate(stack.layers):
         others = layers[number] - {layer.output.node} if layers else ()
-        units.append(Unit({"output": layer.output.node, **{name: name for name in sorted(others)}}, {}))
+        units.append(Unit({_OUTPUT.node: layer.output.node, **{name: name for name in sorted(others)}}, {}))
     return Match(body, _BY_STRUCTURE, tuple(units))
 
 
@@ -458,10 +458,17 @@ class _Fusion:
             is_right = (
                 len(here) in (2, 3, 4) and frozenset(here[0]) == heads.batch and frozenset(here[-1]) == heads.others
             )
-            between = [frozenset(arg) for arg in here[1:-1] if arg]
-            is_right &= not between or (between == [heads.words] and frozenset(here[-2]) == heads.words)
+            between = [arg for arg in here[1:-1] if arg]
+            is_right &= not between or (between == [here[-2]] and self._is_of_queries(here[-2], own, heads))
             if is_right and kind is not None and kind.name in _MASK_TYPES:
                 yield tensor
+
+    def _is_of_queries(self, arg: Arg, own: Axes, heads: Heads) -> bool:
+        """Whether an axis is that of the queries, or one as long along which a mask only repeats."""
+        if frozenset(arg) == heads.words:
+            return True
+        known = {label for each in own for label in each}
+        return known.isdisjoint(arg) and self._algebra.extent(arg) == self._algebra.extent(tuple(heads.words))
 
     def _embedded(self, stack: Stack) -> tuple[Endpoint, int]:
         """The tensor that the first layer takes, as sentences, words and values, or with the first two as one.
