@@ -148,8 +148,10 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = (), options: ReplaceOpt
             if not found:
                 continue
             body = raised.body
-            is_inside = isinstance(body, Function)
-            outside = outside_of_function(body, model.meta) if is_inside else outside_of_graph(model, how.outputs)
+            if isinstance(body, Function):
+                outside = outside_of_function(body, model.meta)
+            else:
+                outside = outside_of_graph(model, how.outputs)
             place = editor if name is None else editor.function(name)
             job = _Fusion(raised, inference, place, outside, keep_shared=how.keep_shared)
             for part in reversed(
@@ -182,7 +184,7 @@ def replace_encoders(model: Model, options: ReplaceOptions | None = None) -> Rep
             reason = f"an encoder was found, but {'; '.join(reasons)}"
         return Replacement(model, (), skipped, (), reason, None if reasons else _nearest_miss(model))
     places = {one.body for one in found.encoders}
-    notes: list[Note | str] = [line for body, line in found.others if body in places]
+    notes = [Note(line, (), "the op has no form for it") for body, line in found.others if body in places]
     dangling = sorted(name for one in found.encoders for name in one.dangling)
     if dangling:
         notes.append(lost_users(dangling))

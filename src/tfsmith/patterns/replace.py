@@ -331,7 +331,7 @@ class Replacement:
     model: Model
     matches: tuple[Match, ...]
     skipped: tuple[Skipped, ...]
-    notes: tuple[Note | str, ...]
+    notes: tuple[Note, ...]
     reason: str | None
     nearest_miss: Miss | None
 

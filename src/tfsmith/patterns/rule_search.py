@@ -81,7 +81,8 @@ def replace_rule(model: Model, rule: Rule, options: ReplaceOptions | None = None
     """
     options = ReplaceOptions() if options is None else options
     if rule.search is not None:
-        return rule.search(model, options)
+        found: Replacement = rule.search(model, options)
+        return found
     searched = find_rule(model, rule, functions=options.functions)
     matches: list[Match] = []
     skipped: list[Skipped] = []
