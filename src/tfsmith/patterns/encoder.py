@@ -17,7 +17,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import free_name
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Match, Miss, Query, Repeat, Unit, Variant
-from tfsmith.ops.families import SHAPES
+from tfsmith.ops.families import SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
@@ -564,6 +564,15 @@ class _Fusion:
             raise _CannotFuseError(f"the bias of {what} is stored in an order of axes that the op does not know")
         yield _Weight(bias, filled=0.0, width=width)
 
+    def _read(self, tensor: Endpoint) -> Endpoint:
+        """A weight as other nodes read it: a variable of TensorFlow 1 has a node for that."""
+        reading = self._raised.reading(tensor)
+        if reading is None or self._body[tensor.node].op not in VARIABLES:
+            return tensor
+        same = self._tensors.get(self._number(tensor), ())
+        reads = (one for one, other, _ in same if one != tensor and other.axes == reading.axes)
+        return next((one for one in reads if one.node in self._editor), tensor)
+
     def _made(self, weight: _Weight) -> Any:
         """A weight as an input of the node: itself, turned, or a constant where the graph has none."""
         if weight.atom is None:
@@ -571,7 +580,7 @@ class _Fusion:
 
             return self._editor.const(numpy.full(weight.width, weight.filled, numpy.float32))
         name, _, output = str(self._algebra.head(weight.atom)[1]).rpartition(":")
-        tensor = Endpoint(name, int(output))
+        tensor = self._read(Endpoint(name, int(output)))
         return self._editor.add("Transpose", [tensor, [1, 0]]) if weight.is_turned else tensor
 
     def _inside(self, stack: Stack, ends: set[str]) -> tuple[frozenset[str], ...]:
