@@ -59,6 +59,10 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "strings",
+    "parsing",
+    "random",
+    "sparse",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

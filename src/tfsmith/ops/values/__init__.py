@@ -51,6 +51,11 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "hashing",
+    "strings",
+    "parsing",
+    "random",
+    "sparse",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
