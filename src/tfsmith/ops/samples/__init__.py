@@ -40,15 +40,19 @@ __all__ = [
 _MODULES: tuple[str, ...] = (
     "blocks",
     "arrays",
+    "counts",
     "diagonals",
     "elementwise",
+    "gradients",
     "indices",
     "linalg",
     "matrices",
+    "random_numbers",
     "reductions",
     "special",
     "chains",
     "flow",
+    "integers",
     "stores",
     "nn",
     "convolution",
@@ -63,6 +67,7 @@ _MODULES: tuple[str, ...] = (
     "parsing",
     "random",
     "sparse",
+    "image_files",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

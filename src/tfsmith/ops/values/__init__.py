@@ -35,11 +35,14 @@ _MODULES: tuple[str, ...] = (
     "tables",
     "arrays",
     "bessel",
+    "counts",
     "diagonals",
     "elementwise",
+    "gradients",
     "indices",
     "linalg",
     "matrices",
+    "random_numbers",
     "reductions",
     "special",
     "nn",
@@ -56,6 +59,7 @@ _MODULES: tuple[str, ...] = (
     "parsing",
     "random",
     "sparse",
+    "image_files",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -221,7 +221,7 @@ def _parse_single_example(
 
 
 @value("DecodeRaw")
-def _decode_raw(data: NDArray[Any], *, out_type: DType, little_endian: bool) -> NDArray[Any]:
+def _decode_raw(data: NDArray[Any], *, out_type: DType, little_endian: bool) -> Any:
     sizes = {len(text) for text in data.ravel()}
     if len(sizes) > 1:
         raise OpError("the texts differ in length")
@@ -233,7 +233,7 @@ def _decode_raw(data: NDArray[Any], *, out_type: DType, little_endian: bool) -> 
 
 
 @value("DecodePaddedRaw")
-def _decode_padded(data: NDArray[Any], length: NDArray[Any], *, out_type: DType, little_endian: bool) -> NDArray[Any]:
+def _decode_padded(data: NDArray[Any], length: NDArray[Any], *, out_type: DType, little_endian: bool) -> Any:
     kind, size = out_type.numpy(), int(length)
     if size <= 0 or size % kind.itemsize:
         raise OpError(f"the length {size} is no multiple of {kind.itemsize}")

@@ -167,7 +167,7 @@ def _normal(generator: Philox, count: int, kind: numpy.dtype[Any]) -> Any:
     return numpy.stack([sines, cosines], 1).ravel()[:count].astype(kind)
 
 
-def _truncated(generator: Philox, count: int, kind: numpy.dtype[Any]) -> NDArray[Any]:
+def _truncated(generator: Philox, count: int, kind: numpy.dtype[Any]) -> Any:
     """Normal numbers within two deviations; each group of the output draws from its own place until it is full."""
     size = 2 if kind.name == "float64" else 4
     number = -(-count // size)
@@ -196,19 +196,19 @@ def _truncated(generator: Philox, count: int, kind: numpy.dtype[Any]) -> NDArray
 
 
 @value("RandomUniform")
-def _random_uniform(shape: NDArray[Any], *, seed: int, seed2: int, dtype: DType, state: State) -> NDArray[Any]:
+def _random_uniform(shape: NDArray[Any], *, seed: int, seed2: int, dtype: DType, state: State) -> Any:
     dims, count = _size(shape)
     return _uniform(_reserved(_seeded(seed, seed2, state), count), count, dtype.numpy()).reshape(dims)
 
 
 @value("RandomStandardNormal")
-def _random_normal(shape: NDArray[Any], *, seed: int, seed2: int, dtype: DType, state: State) -> NDArray[Any]:
+def _random_normal(shape: NDArray[Any], *, seed: int, seed2: int, dtype: DType, state: State) -> Any:
     dims, count = _size(shape)
     return _normal(_reserved(_seeded(seed, seed2, state), count), count, dtype.numpy()).reshape(dims)
 
 
 @value("TruncatedNormal")
-def _truncated_normal(shape: NDArray[Any], *, seed: int, seed2: int, dtype: DType, state: State) -> NDArray[Any]:
+def _truncated_normal(shape: NDArray[Any], *, seed: int, seed2: int, dtype: DType, state: State) -> Any:
     dims, count = _size(shape)
     return _truncated(_reserved(_seeded(seed, seed2, state), count), count, dtype.numpy()).reshape(dims)
 
@@ -216,7 +216,7 @@ def _truncated_normal(shape: NDArray[Any], *, seed: int, seed2: int, dtype: DTyp
 @value("RandomUniformInt")
 def _random_int(
     shape: NDArray[Any], low: NDArray[Any], high: NDArray[Any], *, seed: int, seed2: int, state: State
-) -> NDArray[Any]:
+) -> Any:
     dims, count = _size(shape)
     if not count:
         return numpy.zeros(dims, low.dtype)
@@ -251,7 +251,7 @@ def _key_counter(seed: NDArray[Any]) -> tuple[Any, ...]:
 
 
 @value("StatelessRandomGetAlg")
-def _algorithm() -> NDArray[Any]:
+def _algorithm() -> Any:
     return numpy.array(1, numpy.int32)
 
 
@@ -261,7 +261,7 @@ def _key_counter_alg(seed: NDArray[Any]) -> tuple[Any, ...]:
 
 
 @value("StatelessRandomUniform")
-def _stateless_uniform(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+def _stateless_uniform(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) -> Any:
     dims, count = _size(shape)
     return _uniform(_scrambled(seed), count, dtype.numpy()).reshape(dims)
 
@@ -269,13 +269,13 @@ def _stateless_uniform(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType)
 @value("StatelessRandomUniformV2")
 def _stateless_uniform_v2(
     shape: NDArray[Any], key: NDArray[Any], counter: NDArray[Any], alg: NDArray[Any], *, dtype: DType
-) -> NDArray[Any]:
+) -> Any:
     dims, count = _size(shape)
     return _uniform(_given(key, counter, alg), count, dtype.numpy()).reshape(dims)
 
 
 @value("StatelessRandomNormal")
-def _stateless_normal(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+def _stateless_normal(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) -> Any:
     dims, count = _size(shape)
     return _normal(_scrambled(seed), count, dtype.numpy()).reshape(dims)
 
@@ -283,13 +283,13 @@ def _stateless_normal(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) 
 @value("StatelessRandomNormalV2")
 def _stateless_normal_v2(
     shape: NDArray[Any], key: NDArray[Any], counter: NDArray[Any], alg: NDArray[Any], *, dtype: DType
-) -> NDArray[Any]:
+) -> Any:
     dims, count = _size(shape)
     return _normal(_given(key, counter, alg), count, dtype.numpy()).reshape(dims)
 
 
 @value("StatelessTruncatedNormal")
-def _stateless_truncated(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+def _stateless_truncated(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) -> Any:
     dims, count = _size(shape)
     return _truncated(_scrambled(seed), count, dtype.numpy()).reshape(dims)
 
@@ -297,13 +297,13 @@ def _stateless_truncated(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DTyp
 @value("StatelessTruncatedNormalV2")
 def _stateless_truncated_v2(
     shape: NDArray[Any], key: NDArray[Any], counter: NDArray[Any], alg: NDArray[Any], *, dtype: DType
-) -> NDArray[Any]:
+) -> Any:
     dims, count = _size(shape)
     return _truncated(_given(key, counter, alg), count, dtype.numpy()).reshape(dims)
 
 
 @value("StatelessRandomUniformInt")
-def _stateless_int(shape: NDArray[Any], seed: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+def _stateless_int(shape: NDArray[Any], seed: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> Any:
     dims, count = _size(shape)
     return _in_range(_scrambled(seed), count, low, high).reshape(dims)
 
@@ -312,13 +312,13 @@ def _stateless_int(shape: NDArray[Any], seed: NDArray[Any], low: NDArray[Any], h
 def _stateless_int_v2(
     shape: NDArray[Any], key: NDArray[Any], counter: NDArray[Any], alg: NDArray[Any], low: NDArray[Any],
     high: NDArray[Any],
-) -> NDArray[Any]:  # fmt: skip
+) -> Any:  # fmt: skip
     dims, count = _size(shape)
     return _in_range(_given(key, counter, alg), count, low, high).reshape(dims)
 
 
 @value("StatelessRandomUniformFullInt")
-def _stateless_full(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) -> NDArray[Any]:
+def _stateless_full(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) -> Any:
     dims, count = _size(shape)
     return _integers(_scrambled(seed), count, dtype.numpy()).astype(dtype.numpy()).reshape(dims)
 
@@ -326,6 +326,6 @@ def _stateless_full(shape: NDArray[Any], seed: NDArray[Any], *, dtype: DType) ->
 @value("StatelessRandomUniformFullIntV2")
 def _stateless_full_v2(
     shape: NDArray[Any], key: NDArray[Any], counter: NDArray[Any], alg: NDArray[Any], *, dtype: DType
-) -> NDArray[Any]:
+) -> Any:
     dims, count = _size(shape)
     return _integers(_given(key, counter, alg), count, dtype.numpy()).astype(dtype.numpy()).reshape(dims)

@@ -218,12 +218,12 @@ def _segments(
 
 
 @value("SparseSegmentSum")
-def _segment_sum(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
+def _segment_sum(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
     return _segments(data, indices, ids, None)[0].astype(data.dtype)
 
 
 @value("SparseSegmentSumWithNumSegments")
-def _segment_sum_of(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]) -> NDArray[Any]:
+def _segment_sum_of(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]) -> Any:
     return _segments(data, indices, ids, int(number))[0].astype(data.dtype)
 
 
@@ -233,26 +233,22 @@ def _divided(data: NDArray[Any], sums: NDArray[Any], sizes: NDArray[Any], root: 
 
 
 @value("SparseSegmentMean")
-def _segment_mean(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
+def _segment_mean(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
     return _divided(data, *_segments(data, indices, ids, None), root=False)
 
 
 @value("SparseSegmentMeanWithNumSegments")
-def _segment_mean_of(
-    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]
-) -> NDArray[Any]:
+def _segment_mean_of(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]) -> Any:
     return _divided(data, *_segments(data, indices, ids, int(number)), root=False)
 
 
 @value("SparseSegmentSqrtN")
-def _segment_root(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> NDArray[Any]:
+def _segment_root(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
     return _divided(data, *_segments(data, indices, ids, None), root=True)
 
 
 @value("SparseSegmentSqrtNWithNumSegments")
-def _segment_root_of(
-    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]
-) -> NDArray[Any]:
+def _segment_root_of(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]) -> Any:
     return _divided(data, *_segments(data, indices, ids, int(number)), root=True)
 
 
