@@ -65,7 +65,6 @@ _MODULES: tuple[str, ...] = (
     "quantize",
     "strings",
     "parsing",
-    "random",
     "sparse",
     "image_files",
 )

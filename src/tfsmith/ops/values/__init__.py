@@ -57,7 +57,6 @@ _MODULES: tuple[str, ...] = (
     "hashing",
     "strings",
     "parsing",
-    "random",
     "sparse",
     "image_files",
 )
