@@ -92,31 +92,6 @@ def _matmul(op: str) -> Iterator[Case]:
     yield case(op, _PLACES + 2, x, _SHAPE, numbers("float32", 5, 3), name="outside")
 
 
-@samples("SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN", ulps=4, n_eps=8)
-def _segments(op: str) -> Iterator[Case]:
-    rows, ids = _ints(0, 3, 3, 1, 2, kind="int32"), _ints(0, 0, 1, 3, 3, kind="int32")
-    for kind in ("float32", "float64"):
-        yield case(op, numbers(kind, 4, 3), rows, ids, name=kind)
-        yield case(op, numbers(kind, 4), rows, ids, name=f"{kind}, vector")
-    x = numbers("float32", 4, 3)
-    yield case(op, x, rows.astype("int64"), ids.astype("int64"), name="int64")
-    yield case(op, x, rows, ids[::-1], name="not sorted")
-    yield case(op, x, rows + 9, ids, name="outside")
-    yield case(op, x, rows, ids[:3], name="lengths that differ")
-    yield case(op, x, rows[:0], ids[:0], name="empty")
-
-
-@samples(
-    "SparseSegmentSumWithNumSegments SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments",
-    ulps=4, n_eps=8,
-)  # fmt: skip
-def _segments_of(op: str) -> Iterator[Case]:
-    rows, ids = _ints(0, 3, 3, 1, 2, kind="int32"), _ints(0, 0, 1, 3, 3, kind="int32")
-    for count in (4, 6, 2):
-        yield case(op, numbers("float32", 4, 3), rows, ids, numpy.int32(count), name=str(count))
-    yield case(op, numbers("float32", 4, 3), rows[:0], ids[:0], numpy.int32(3), name="empty")
-
-
 _SPLITS = numpy.array([0, 2, 2, 5], "int64")
 _OUTER = numpy.array([0, 1, 3], "int64")
 

@@ -192,66 +192,6 @@ def _matmul(
     return found.astype(values.dtype)
 
 
-# Segments
-
-
-def _segments(
-    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], count: int | None
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The sums of the rows of each segment, and how many there are."""
-    if indices.shape != ids.shape or ids.ndim != 1:
-        raise OpError(f"indices {list(indices.shape)} and segments {list(ids.shape)} must be vectors of one length")
-    if not data.ndim:
-        raise OpError("the data must have rows")
-    if len(ids) and (numpy.diff(ids) < 0).any():
-        raise OpError("the segments are not sorted")
-    number = (int(ids[-1]) + 1 if len(ids) else 0) if count is None else count
-    if len(ids) and (ids[0] < 0 or ids[-1] >= number):
-        raise OpError(f"a segment is not one of {number}")
-    if len(indices) and (indices.min() < 0 or indices.max() >= len(data)):
-        raise OpError(f"an index is not one of {len(data)} rows")
-    wide = numpy.float32 if data.dtype.name in ("float16", "bfloat16") else data.dtype
-    sums = numpy.zeros((number, *data.shape[1:]), wide)
-    numpy.add.at(sums, ids, data[indices].astype(wide))
-    sizes = numpy.bincount(ids, minlength=number) if number else numpy.zeros(0, numpy.int64)
-    return sums, sizes.reshape(-1, *[1] * (data.ndim - 1))
-
-
-@value("SparseSegmentSum")
-def _segment_sum(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
-    return _segments(data, indices, ids, None)[0].astype(data.dtype)
-
-
-@value("SparseSegmentSumWithNumSegments")
-def _segment_sum_of(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]) -> Any:
-    return _segments(data, indices, ids, int(number))[0].astype(data.dtype)
-
-
-def _divided(data: NDArray[Any], sums: NDArray[Any], sizes: NDArray[Any], root: bool) -> Any:
-    least = numpy.maximum(sizes, 1).astype(sums.dtype)
-    return (sums / (numpy.sqrt(least) if root else least)).astype(data.dtype)
-
-
-@value("SparseSegmentMean")
-def _segment_mean(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
-    return _divided(data, *_segments(data, indices, ids, None), root=False)
-
-
-@value("SparseSegmentMeanWithNumSegments")
-def _segment_mean_of(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]) -> Any:
-    return _divided(data, *_segments(data, indices, ids, int(number)), root=False)
-
-
-@value("SparseSegmentSqrtN")
-def _segment_root(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
-    return _divided(data, *_segments(data, indices, ids, None), root=True)
-
-
-@value("SparseSegmentSqrtNWithNumSegments")
-def _segment_root_of(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], number: NDArray[Any]) -> Any:
-    return _divided(data, *_segments(data, indices, ids, int(number)), root=True)
-
-
 # Ragged
 
 
