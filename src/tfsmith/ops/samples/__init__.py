@@ -67,6 +67,7 @@ _MODULES: tuple[str, ...] = (
     "parsing",
     "sparse",
     "image_files",
+    "nn_gradients",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

@@ -59,6 +59,7 @@ _MODULES: tuple[str, ...] = (
     "parsing",
     "sparse",
     "image_files",
+    "nn_gradients",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
