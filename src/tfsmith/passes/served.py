@@ -50,10 +50,10 @@ def served_graphs(model: Model) -> Iterator[Served]:
         found = collected(model, "outputs") or guess_outputs(model.graph, limit=len(model.graph))
         named = [(None, [candidate.tensor for candidate in found])]
     for key, tensors in named:
-        found = _served(model.graph, key, [parse_input(text).node for text in tensors])
-        for body in (found.graph, *prune_library(found.graph).library.values()):
+        served = _served(model.graph, key, [parse_input(text).node for text in tensors])
+        for body in (served.graph, *prune_library(served.graph).library.values()):
             check_nodes(body)
-        yield found
+        yield served
 
 
 def _served(graph: Graph, key: str | None, names: list[str]) -> Served:
