@@ -6,7 +6,8 @@
 
 The file has a line with the versions, then one for each op. For each combination of types: how many cases were equal,
 the classes of attributes in them, the attributes of cases that were wrong, and a case for each kind of input (empty,
-infinite or NaN, wide integers, bad) that the engine is wrong for.
+infinite or NaN, wide integers, bad) that the engine is wrong for; "seen" are empty tensors and wide integers that it
+is right for.
 """
 
 from __future__ import annotations
@@ -81,7 +82,9 @@ def _sorted(types: dict[str, dict[str, Any]]) -> dict[str, Any]:
     for key in sorted(types):
         row = types[key]
         attrs = {name: sorted(values) for name, values in sorted(row["attrs"].items())}
-        found[key] = {name: value for name, value in {**row, "attrs": attrs}.items() if value}
+        found[key] = {
+            name: value for name, value in {**row, "attrs": attrs, "seen": sorted(row["seen"])}.items() if value
+        }
     return found
 
 
@@ -93,9 +96,11 @@ def _enter(rows: dict[str, dict[str, dict[str, Any]]], case: Case, answer: Answe
         kind = node_kind(node.op, node.attrs)
         if kind is None or node.op == "Const" or (verdict.kind != "equal" and node.op != case.op):
             continue
-        row = rows.setdefault(node.op, {}).setdefault(kind.types, {"equal": 0, "attrs": {}, "wrong": []})
+        row = rows.setdefault(node.op, {}).setdefault(kind.types, {"equal": 0, "attrs": {}, "wrong": [], "seen": set()})
         if verdict.kind == "equal":
             row["equal"] += condition in (None, NONFINITE, WIDE)
+            if condition in (EMPTY, WIDE):
+                row["seen"].add(condition)
             for name, value in kind.attrs.items() if condition != BAD else ():
                 row["attrs"].setdefault(name, set()).add(value)
         elif verdict.kind in ("refused", "lacks"):
