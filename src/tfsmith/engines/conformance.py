@@ -157,23 +157,18 @@ def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Pro
     for name, value in kind.attrs.items():
         if value not in row.get("attrs", {}).get(name, ()):
             return Proof(f"{op} was not checked with {name}={value}")
-    return Proof("", frozenset(_conditions(row, kind.types)))
+    return Proof("", frozenset(_conditions(row)))
 
 
-def _conditions(row: Mapping[str, Any], types: str) -> Iterable[Condition]:
-    """What the engine was wrong for; and empty tensors and wide integers, where no case has them."""
-    seen = row.get("seen", ())
-    if EMPTY in row or EMPTY not in seen:
+def _conditions(row: Mapping[str, Any]) -> Iterable[Condition]:
+    if EMPTY in row:
         yield EMPTY
     if NONFINITE in row:
         yield NONFINITE
-    if WIDE in row or (WIDE not in seen and any(kind in types for kind in _WIDE_TYPES)):
+    if WIDE in row:
         yield WIDE
     if BAD in row:
         yield BAD
-
-
-_WIDE_TYPES = ("int64", "uint32", "uint64")
 
 
 @cache
