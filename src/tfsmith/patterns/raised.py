@@ -6,16 +6,18 @@ A tensor that no rule explains is an atom of its own, so a reading always exists
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from math import isfinite, isnan, prod
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.shape import SCALAR
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ops.families import PASSES_ON, VARIABLES
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.sizes import Size, times
 from tfsmith.patterns.algebra import ONE, ZERO, Algebra, Arg, Atom, Axes, Label, Product, Value, constant_of, scaled
 
@@ -41,15 +43,16 @@ class Raised:
     Args:
         body: A graph or function.
         inference: What is known of its tensors.
+        only: The nodes to look at, if not all of them; the tensors of others are leaves.
     """
 
-    def __init__(self, body: Body, inference: Inference) -> None:
+    def __init__(self, body: Body, inference: Inference, only: Set[str] | None = None) -> None:
         self.algebra = Algebra()
         self.body = body
         self._inference = inference
         self._readings: dict[Endpoint, Reading | None] = {}
         self._axis_names: dict[str, str] = {}
-        for node in _in_order(body, inference):
+        for node in _in_order(body, inference, only):
             if node.op not in _AT_NEED:
                 self._read(node)
 
@@ -236,12 +239,12 @@ def _put(arg: Arg, labels: Mapping[Label, Arg]) -> Arg:
     return tuple(new for label in arg for new in labels.get(label, (label,)))
 
 
-def _in_order(body: Body, inference: Inference) -> Iterator[Node]:
+def _in_order(body: Body, inference: Inference, only: Set[str] | None) -> Iterator[Node]:
     """The nodes, each after what it takes; those in a circle in any order. Linear, no recursion."""
     done: set[str] = set()
     by_name = body.by_name
     for root in body:
-        if root.name in done:
+        if root.name in done or (only is not None and root.name not in only):
             continue
         stack = [(root, False)]
         while stack:
@@ -279,7 +282,8 @@ def _constant(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading
     is_filled = isinstance(tensor, FilledTensor) and len(tensor.values) <= tensor.dtype.itemsize
     if prod(sizes) != 1 and (sizes[-1] != 1 or not is_filled):
         return None
-    number = float(tensor.numpy().flat[0])
+    single = FilledTensor(tensor.dtype, SCALAR, tensor.values) if isinstance(tensor, FilledTensor) else tensor
+    number = float(flat_values(single)[0])
     if isnan(number):
         return None
     if not isfinite(number):

@@ -40,15 +40,19 @@ __all__ = [
 _MODULES: tuple[str, ...] = (
     "blocks",
     "arrays",
+    "counts",
     "diagonals",
     "elementwise",
+    "gradients",
     "indices",
     "linalg",
     "matrices",
+    "random_numbers",
     "reductions",
     "special",
     "chains",
     "flow",
+    "integers",
     "stores",
     "nn",
     "convolution",
@@ -59,6 +63,11 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "strings",
+    "parsing",
+    "sparse",
+    "image_files",
+    "nn_gradients",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

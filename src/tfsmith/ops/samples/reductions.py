@@ -1,4 +1,4 @@
-"""Samples of ops that reduce along axes, of running sums, of segments and of histograms."""
+"""Samples of ops that reduce along axes, of running sums and of segments."""
 
 from __future__ import annotations
 
@@ -49,14 +49,17 @@ def _reductions(op: str) -> Iterator[Case]:
     for axes in ((3,), (-4,), (0, 0), (1, -2)):
         yield case(op, x, numpy.array(axes, "int32"), name=f"wrong axes {axes}", unknown=True)
     for kind in kinds:
-        if op == "Mean" and kind[:3] in ("int", "uin"):
-            continue  # divides by zero
-        yield case(op, numbers(kind, 0, 3), numpy.array(0, "int32"), name=f"{kind}, of nothing")
+        if op != "Mean" or kind[:3] not in ("int", "uin"):  # this divides by zero
+            yield case(op, numbers(kind, 0, 3), numpy.array(0, "int32"), name=f"{kind}, of nothing")
+        if kind[:3] in ("int", "uin"):
+            limits = numpy.iinfo(kind)
+            x = numpy.array([limits.max, limits.max, limits.max - 3, 2, limits.min, limits.max], kind)
+            yield case(op, x, numpy.array(0, "int32"), name=f"{kind}, limits")
     yield case(op, numbers(main, 0, 3), numpy.array(1, "int32"), name="to nothing")
     yield case(op, numbers(main, 0, 0), numpy.array([0, 1], "int32"), name="whole of nothing")
     yield case(op, numbers(main), numpy.zeros(0, "int32"), name="scalar")
     yield case(op, numbers(main, 1, 1), numpy.array([0, 1], "int32"), name="one element")
-    yield case(op, x, numpy.array([1], "int32"), name="constant axes", constants=(1,))
+    yield case(op, numbers(main, 2, 3, 4), numpy.array([1], "int32"), name="constant axes", constants=(1,))
 
 
 @samples("ArgMax ArgMin")
@@ -137,44 +140,31 @@ def _unsorted_segments(op: str) -> Iterator[Case]:
     yield case(op, edges, numpy.array([0, 0, 1, 2], "int32"), count, name="edges")
 
 
-@samples("Bincount")
-def _bincount(op: str) -> Iterator[Case]:
-    x = numpy.array([0, 2, 2, 5, 1, 9], "int32")
-    for kind in types_of(op):
-        yield case(op, x, numpy.array(6, "int32"), numbers(kind, 6, low=0, high=5), name=kind)
-        yield case(op, x, numpy.array(6, "int32"), numbers(kind, 0), name=f"{kind}, no weights")
-    none = numbers("float32", 0)
-    yield case(op, x.reshape(2, 3), numpy.array(3, "int32"), none, name="a matrix")
-    yield case(op, x, numpy.array(0, "int32"), none, name="no size")
-    yield case(op, x[:0], numpy.array(3, "int32"), none, name="empty")
-    yield case(op, x, numpy.array(-1, "int32"), none, name="negative size")
-    yield case(op, -x, numpy.array(6, "int32"), none, name="negative numbers")
+@samples(
+    "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN SparseSegmentSumWithNumSegments "
+    "SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments",
+    n_eps=8,
+)
+def _sparse_segments(op: str) -> Iterator[Case]:
+    def made(x: Any, indices: Any, ids: Any, count: int = 5, **more: Any) -> Case:
+        given = [numpy.array(count, "int32")] if "Num" in op else []
+        return case(op, x, indices, ids, *given, **more)
 
-
-@samples("DenseBincount")
-def _dense_bincount(op: str) -> Iterator[Case]:
-    x = numpy.array([0, 2, 2, 5, 1, 9])
-    for kind, index in product(types_of(op), _INDEX):
-        for shape, binary in product(((6,), (2, 3)), (False, True)):
-            given = x.astype(index).reshape(shape), numpy.array(6, index)
-            name = f"{kind}, {index}, {shape}, binary {binary}"
-            yield case(op, *given, numbers(kind, *shape, low=0, high=5), name=name, binary_output=binary)
-            yield case(op, *given, numbers(kind, 0), name=f"{name}, no weights", binary_output=binary)
-    none = numbers("float32", 0)
-    yield case(op, x.reshape(1, 2, 3), numpy.array(3), none, name="three axes", unknown=True)
-    yield case(op, -x, numpy.array(6), none, name="negative numbers")
-    yield case(op, x, numpy.array(-2), none, name="negative size", unknown=True)
-
-
-@samples("HistogramFixedWidth")
-def _histogram(op: str) -> Iterator[Case]:
-    for kind in types_of(op):
-        x = numbers(kind, 4, 3, low=-4, high=9)
-        for out in _INDEX:
-            yield case(op, x, _array(kind, [0, 5]), numpy.array(5, "int32"), name=f"{kind} as {out}", dtype=out)
-    bounds = _array("float32", [0, 5])
-    edges = _array("float32", [-1, 0, 5, 15, 1.5, 2, 5, _INF, -_INF])
-    yield case(op, edges, bounds, numpy.array(5, "int32"), name="edges")
-    yield case(op, edges, bounds, numpy.array(0, "int32"), name="no bins", unknown=True)
-    yield case(op, edges, bounds[::-1].copy(), numpy.array(3, "int32"), name="an empty range", unknown=True)
-    yield case(op, edges[:0], bounds, numpy.array(3, "int32"), name="empty")
+    picked, ids = numpy.array([3, 0, 0, 4, 1, 3]), numpy.array([0, 0, 1, 3, 3, 3])
+    for kind, index, segment in product(_types(op), _INDEX, _INDEX):
+        x = numbers(kind, 5, 3)
+        yield made(x, picked.astype(index), ids.astype(segment), name=f"{kind}, {index}, {segment}")
+    x = numbers("float32", 5, 3)
+    yield made(numbers("float32", 5), picked, ids, name="a vector")
+    yield made(numbers("float32", 5, 2, 2), picked, ids, name="three axes")
+    yield made(x, picked[:0], ids[:0], name="empty")
+    yield made(x, picked, ids + 1, name="from one")
+    for name, indices, segments in (
+        ("outside", [0, 5], [0, 1]),
+        ("negative", [0, -1], [0, 1]),
+        ("not sorted", [0, 1], [1, 0]),
+        ("negative id", [0, 1], [-1, 0]),
+        ("do not fit", [0, 1], [0]),
+        ("many", [0, 1], [0, 7]),
+    ):
+        yield made(x, numpy.array(indices), numpy.array(segments), name=name, unknown=True)

@@ -35,11 +35,14 @@ _MODULES: tuple[str, ...] = (
     "tables",
     "arrays",
     "bessel",
+    "counts",
     "diagonals",
     "elementwise",
+    "gradients",
     "indices",
     "linalg",
     "matrices",
+    "random_numbers",
     "reductions",
     "special",
     "nn",
@@ -51,6 +54,12 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "hashing",
+    "strings",
+    "parsing",
+    "sparse",
+    "image_files",
+    "nn_gradients",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -1,4 +1,4 @@
-"""Values of ops that reduce along axes, of running sums, of segments and of histograms."""
+"""Values of ops that reduce along axes, of running sums and of segments."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ops.values import value
-from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, is_float, scalar, wide
+from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, check_room, is_float, scalar, wide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,11 +34,12 @@ def _prod(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
 def _mean(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
     def mean(x: NDArray[Any], axis: tuple[int, ...]) -> Any:
         count = int(numpy.prod([x.shape[one] for one in axis], dtype=numpy.int64))
-        total = x.sum(axis=axis, dtype=x.dtype, keepdims=keep_dims)
         if x.dtype.kind not in "iu":
+            total = x.sum(axis=axis, dtype=x.dtype, keepdims=keep_dims)
             return total / x.dtype.type(count or (x.dtype.kind == "c"))  # of no complex numbers it is 0
         check(count > 0, "there is no mean of no whole numbers")
-        divisor = x.dtype.type(count)
+        total = x.sum(axis=axis, dtype=f"{x.dtype.kind}8", keepdims=keep_dims)
+        divisor = total.dtype.type(count)
         return (total - numpy.fmod(total, divisor)) // divisor
 
     return _reduce(mean, x, axes)
@@ -142,6 +143,42 @@ def _segment_mean(data: NDArray[Any], ids: NDArray[Any]) -> Any:
     return (totals / divisors).astype(data.dtype)
 
 
+@value("SparseSegmentSum")
+def _sparse_segment_sum(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
+    return _picked(data, indices, ids, None, 0)
+
+
+@value("SparseSegmentSumWithNumSegments")
+def _sparse_segment_sum_of(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+) -> Any:
+    return _picked(data, indices, ids, num_segments, 0)
+
+
+@value("SparseSegmentMean")
+def _sparse_segment_mean(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
+    return _picked(data, indices, ids, None, 1)
+
+
+@value("SparseSegmentMeanWithNumSegments")
+def _sparse_segment_mean_of(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+) -> Any:
+    return _picked(data, indices, ids, num_segments, 1)
+
+
+@value("SparseSegmentSqrtN")
+def _sparse_segment_sqrt_n(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
+    return _picked(data, indices, ids, None, 0.5)
+
+
+@value("SparseSegmentSqrtNWithNumSegments")
+def _sparse_segment_sqrt_n_of(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+) -> Any:
+    return _picked(data, indices, ids, num_segments, 0.5)
+
+
 @value("UnsortedSegmentSum")
 def _unsorted_segment_sum(data: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]) -> Any:
     return _unsorted(data, ids, num_segments, numpy.add, 0)
@@ -160,52 +197,6 @@ def _unsorted_segment_max(data: NDArray[Any], ids: NDArray[Any], num_segments: N
 @value("UnsortedSegmentMin")
 def _unsorted_segment_min(data: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]) -> Any:
     return _unsorted(data, ids, num_segments, numpy.minimum, _highest(data.dtype))
-
-
-# Counting
-
-
-@value("Bincount")
-def _bincount(x: NDArray[Any], size: NDArray[Any], weights: NDArray[Any]) -> Any:
-    check(not x.size or int(x.min()) >= 0, "a negative number cannot be counted")
-    count = scalar(size, "the size")
-    check(count >= 0, f"the size is negative: {count}")
-    flat, loads = x.reshape(-1), weights.reshape(-1)
-    check(not weights.size or weights.shape == x.shape, f"weights of shape {list(weights.shape)} do not fit")
-    inside = flat < count
-    return _counted(flat[inside], loads[inside] if weights.size else None, count, weights.dtype)
-
-
-@value("DenseBincount")
-def _dense_bincount(x: NDArray[Any], size: NDArray[Any], weights: NDArray[Any], *, binary_output: bool) -> Any:
-    check(x.ndim <= 2, f"a scalar, a vector or a matrix is needed, not shape {list(x.shape)}")
-    check(not x.size or int(x.min()) >= 0, "a negative number cannot be counted")
-    count = scalar(size, "the size")
-    check(count >= 0, f"the size is negative: {count}")
-    check(not weights.size or weights.shape == x.shape, f"weights of shape {list(weights.shape)} do not fit")
-    rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
-    starts = numpy.arange(len(rows))[:, None] * count
-    inside = rows < count
-    places = (rows + starts)[inside]
-    if binary_output:
-        found = numpy.zeros(len(rows) * count, weights.dtype)
-        found[places] = 1
-    else:
-        loads = weights.reshape(rows.shape)[inside] if weights.size else None
-        found = _counted(places, loads, len(rows) * count, weights.dtype)
-    return found.reshape(*x.shape[:-1], count)
-
-
-@value("HistogramFixedWidth")
-def _histogram_fixed_width(x: NDArray[Any], value_range: NDArray[Any], nbins: NDArray[Any], *, dtype: DType) -> Any:
-    bins = scalar(nbins, "the number of bins")
-    check(bins > 0, f"there must be bins, not {bins}")
-    check(value_range.shape == (2,), f"the range must be two numbers, not shape {list(value_range.shape)}")
-    low, high = value_range
-    check(bool(low < high), f"the range from {low} to {high} is empty")
-    step = (high - low) / value_range.dtype.type(bins)
-    places = numpy.clip(numpy.floor((x.reshape(-1) - low) / step), 0, bins - 1).astype(numpy.int64)
-    return numpy.bincount(places, minlength=bins).astype(dtype.numpy())
 
 
 def _reduce(function: Callable[[Any, tuple[int, ...]], Any], x: NDArray[Any], axes: NDArray[Any]) -> NDArray[Any]:
@@ -270,6 +261,7 @@ def _count_sorted(data: NDArray[Any], ids: NDArray[Any]) -> int:
 def _segments(
     data: NDArray[Any], ids: NDArray[Any], count: int, function: Callable[..., Any], start: Any
 ) -> NDArray[Any]:
+    check_room([count, *data.shape[1:]], data.dtype)
     found = numpy.full((count, *data.shape[1:]), start, data.dtype)
     if function in _ORDERS and is_float(data) and numpy.isnan(data).any():
         for place, row in zip(ids, data, strict=True):  # a NaN wins over what came before, and not over what follows
@@ -277,6 +269,26 @@ def _segments(
         return found
     function.at(found, ids, data)  # type: ignore[attr-defined]  # a ufunc
     return found
+
+
+def _picked(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any] | None, power: float
+) -> NDArray[Any]:
+    """Sums of the rows that are picked for each segment, divided by a power of their number."""
+    check(data.ndim > 0, "a scalar has no rows")
+    check(indices.ndim == 1 and indices.shape == ids.shape, f"{ids.size} ids do not fit {indices.size} indices")
+    check_ids(indices, len(data))
+    count = _count_sorted(indices, ids)
+    if num_segments is not None:
+        wanted = scalar(num_segments, "the number of segments")
+        check(wanted >= count, f"segment id {count - 1} is not in [0, {wanted})")
+        count = wanted
+    totals = _segments(wide(data)[indices], ids, count, numpy.add, 0)
+    if power:
+        sizes = numpy.maximum(numpy.bincount(ids.astype(numpy.int64), minlength=count), 1)
+        divisors = (sizes if power == 1 else numpy.sqrt(sizes)).astype(totals.dtype)
+        totals = totals / divisors.reshape(-1, *(1,) * (data.ndim - 1))
+    return totals.astype(data.dtype, copy=False)
 
 
 def _filled(data: NDArray[Any], ids: NDArray[Any], function: Callable[..., Any], start: Any) -> NDArray[Any]:
@@ -301,11 +313,3 @@ def _unsorted(
     kept = flat >= 0
     check_ids(flat[kept], count, "segment id")
     return _segments(data.reshape(-1, *rest)[kept], flat[kept], count, function, start)
-
-
-def _counted(places: NDArray[Any], loads: NDArray[Any] | None, count: int, kind: numpy.dtype[Any]) -> NDArray[Any]:
-    if loads is None:
-        return numpy.bincount(places, minlength=count)[:count].astype(kind)
-    found = numpy.zeros(count, kind)
-    numpy.add.at(found, places, loads)
-    return found
