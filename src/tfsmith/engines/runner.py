@@ -9,6 +9,7 @@ from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tfsmith.engines.choose import compile_on
 from tfsmith.engines.compare import compare_arrays, non_finite, tolerance_for
 from tfsmith.engines.feeds import bind_feeds, find_input, unknown_input
 from tfsmith.engines.program import ModelProgram
@@ -52,7 +53,7 @@ def check_engine(name: str) -> None:
 
 
 def compile_program(program: ModelProgram, engine: str, options: Options) -> Runner:
-    """Makes a program ready to run, on the engine of this name, or with "auto" on the first that can.
+    """Makes a program ready to run, on the engine of this name, or with "auto" on the first that is proven to.
 
     Raises:
         EngineError: No engine is installed that has all that the program needs.
@@ -70,7 +71,8 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
             if missing is not None and len(names) > 1:
                 refusals.append(missing)
                 continue
-            return Runner(program, name, found.compile(program, options), tuple(refusals))
+            compiled = compile_on(found, program, options, only_proven=engine == AUTO)
+            return Runner(program, name, compiled, tuple(refusals))
         except LackError as refused:
             error = refused
             refusals.append(refused.what)

@@ -1,0 +1,389 @@
+"""Which engine may run a program: what conformance has proven of OpenVINO, held against the nodes and what is fed.
+
+Some proofs hold for some inputs only: not for empty tensors, not for infinities and NaN, or not for what TensorFlow
+refuses (ids out of range, shapes that do not fit). Such a program gets a guard, which looks at the inputs before each
+run, and at the outputs after it. What TensorFlow would refuse is refused; what is not proven runs on another engine.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.engines.compare import non_finite
+from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, Condition, Proof, proven
+from tfsmith.engines.protocol import Compiled, Engine, FlatGraph, Lack, LackError, Options, Program, engine_named
+from tfsmith.errors import EngineError, TfsmithError
+from tfsmith.ir.graph import Graph
+from tfsmith.ir.node import Endpoint, Node, parse_input
+from tfsmith.ir.shape import Shape
+from tfsmith.ops.families import ID_INPUTS, PASSES_ON
+from tfsmith.records import record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from tfsmith.engines.interpreter import Plan
+    from tfsmith.ops.inference import Inference
+
+__all__ = ["GuardedProgram", "ProgramProof", "UnprovenError", "check_program", "compile_on"]
+
+_ALWAYS = PASSES_ON | {"Const", "Placeholder", "NoOp", "IdentityN"}
+"""Every case of the conformance suite has them, or they compute nothing."""
+_OTHERS = ("reference", "tensorflow")
+"""What runs where OpenVINO is not proven."""
+_SMALL = 1024
+"""Constants of so many elements are looked at: masks are among them, weights are not."""
+
+
+class UnprovenError(LackError):
+    """An engine is not proven to compute a model as TensorFlow does; `lacks` says why not, op by op."""
+
+    def __init__(self, engine: str, lacks: Sequence[Lack], **place: Any) -> None:
+        super().__init__(engine, lacks, **place)
+        self.what = self.what.replace(f"{engine} lacks what this model needs", f"{engine} is not proven for this model")
+        self.args = (self._render(),)
+
+
+@record
+class ProgramProof:
+    """What conformance says of a program on an engine.
+
+    Attributes:
+        doubts: The ops that are not proven, with their nodes and why.
+        except_for: Kinds of inputs for which nodes are not proven, with these nodes.
+    """
+
+    doubts: tuple[Lack, ...]
+    except_for: Mapping[Condition, tuple[Node, ...]]
+
+
+def check_program(engine: str, version: str, graph: Graph) -> ProgramProof:
+    """Holds all nodes of a graph, and of the functions that it calls, against the table of an engine."""
+    from tfsmith.engines.interpreter import called_functions
+
+    doubts: dict[tuple[str, str], list[str]] = {}
+    except_for: dict[Condition, list[Node]] = {}
+    for title, node in _all_nodes(graph, called_functions(graph, graph.nodes)):
+        proof = _proof(engine, version, node)
+        reason = proof.reason
+        if title and BAD in proof.except_for and _is_checked(node):
+            reason = f"{node.op} in a function cannot be checked before it runs"
+        if reason:
+            doubts.setdefault((node.op, reason), []).append(node.name + title)
+        for condition in proof.except_for:
+            except_for.setdefault(condition, []).append(node)
+    return ProgramProof(
+        tuple(Lack(op, tuple(names), reason) for (op, reason), names in doubts.items()),
+        {condition: tuple(nodes) for condition, nodes in except_for.items()},
+    )
+
+
+def _proof(engine: str, version: str, node: Node) -> Proof:
+    if node.op == "Assert":
+        return Proof(except_for=frozenset({BAD}))  # OpenVINO leaves it out
+    return Proof() if node.op in _ALWAYS else proven(engine, version, node.op, node.attrs)
+
+
+def _is_checked(node: Node) -> bool:
+    """Whether what it takes is looked at before each run."""
+    return node.op in ID_INPUTS or node.op == "Assert"
+
+
+def _all_nodes(graph: Graph, functions: Iterator[Any]) -> Iterator[tuple[str, Node]]:
+    yield from (("", node) for node in graph)
+    for function in functions:
+        yield from ((f" in {function.title}", node) for node in function)
+
+
+def compile_on(engine: Engine, program: Program, options: Options, *, only_proven: bool) -> Compiled:
+    """Compiles on an engine. OpenVINO runs in this process only what is proven of it.
+
+    Args:
+        engine: The engine.
+        program: The program.
+        options: How to run it.
+        only_proven: Whether to refuse what is not proven; else it runs in a process of its own, if the options do not
+            forbid that.
+
+    Raises:
+        UnprovenError: It is not proven.
+        EngineError: The engine lacks what the program needs, is not installed, or failed.
+    """
+    if engine.name != "openvino" or options.op_libraries:
+        return engine.compile(program, options)
+    number = _installed()
+    if number is None:
+        return engine.compile(program, options)  # which says so
+    flat = program.flat(_usual(program))
+    proof = check_program("openvino", number, flat.graph)
+    if not proof.doubts:
+        compiled = engine.compile(program, options)
+        return GuardedProgram(program, options, compiled, number) if only_proven and proof.except_for else compiled
+    if only_proven:
+        remedy = "to run it all the same, name the engine ({engine='openvino'})"
+        raise UnprovenError("openvino", proof.doubts, path=program.path, remedy=remedy)
+    if not options.isolate:
+        return engine.compile(program, options)
+    from tfsmith.engines.isolated import IsolatedProgram
+
+    return IsolatedProgram(program, "openvino", options, proof.doubts)
+
+
+def _installed() -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("openvino")
+    except PackageNotFoundError:
+        return None
+
+
+def _usual(program: Program) -> frozenset[str]:
+    return frozenset(key for key, port in program.inputs.items() if port.required)
+
+
+class GuardedProgram:
+    """A program on OpenVINO that is proven for some inputs; for others it runs on another engine."""
+
+    def __init__(self, program: Program, options: Options, compiled: Compiled, number: str) -> None:
+        self.version = compiled.version
+        self._program = program
+        self._options = options
+        self._compiled = compiled
+        self._number = number
+        self._guards: dict[frozenset[str], _Guard] = {}
+        self._other: Compiled | None = None
+        self._notes: dict[str, None] = {}
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how it computes, and which runs went to another engine."""
+        return (*self._compiled.notes, *self._notes)
+
+    def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Runs once, on OpenVINO if it is proven for these inputs."""
+        fed = frozenset(feeds)
+        if fed not in self._guards:
+            self._guards[fed] = _Guard(self._program.flat(fed), self._number)
+        guard = self._guards[fed]
+        reason = guard.doubt(feeds)
+        if reason is None:
+            found = self._compiled.run(feeds)
+            reason = guard.doubt_of(found)
+            if reason is None:
+                return found
+        return self._elsewhere(feeds, reason)
+
+    def close(self) -> None:
+        """Lets go of the engines; may be called again."""
+        self._compiled.close()
+        if self._other is not None:
+            self._other.close()
+        self._guards.clear()
+
+    def __enter__(self) -> GuardedProgram:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _elsewhere(self, feeds: Mapping[str, NDArray[Any]], reason: str) -> dict[str, NDArray[Any]]:
+        for name in _OTHERS if self._other is None else ():
+            engine = engine_named(name)
+            if engine.available() is not None:
+                continue
+            try:
+                self._other = engine.compile(self._program, self._options)
+            except LackError:
+                continue
+            self._notes[f"it ran on {name}, for OpenVINO is not proven {reason}"] = None
+            break
+        if self._other is None:
+            remedy = "to run it all the same, name the engine ({engine='openvino'})"
+            what = f"OpenVINO is not proven {reason}, and no other engine can run it"
+            raise EngineError(what, path=self._program.path, remedy=remedy)
+        return self._other.run(feeds)
+
+
+class _Guard:
+    """Looks at what goes into and comes out of a program that is proven for some inputs only."""
+
+    def __init__(self, flat: FlatGraph, number: str) -> None:
+        self._flat = flat
+        self._proof = check_program("openvino", number, flat.graph)
+        self._shapes: dict[tuple[tuple[str, tuple[int, ...]], ...], str | None] = {}
+        found = self._proof.except_for
+        self._has_infinite = NONFINITE in found and any(map(_is_infinite, flat.graph))
+        kinds: dict[bool, type[_Check]] = {True: _AssertCheck, False: _IdCheck}
+        self._checks = [kinds[node.op == "Assert"](flat, node) for node in found.get(BAD, ()) if _is_checked(node)]
+        self._plan: Plan | None = None
+
+    def doubt(self, feeds: Mapping[str, NDArray[Any]]) -> str | None:
+        """Why these inputs may not go to OpenVINO; None if they may.
+
+        Raises:
+            EngineError: TensorFlow would refuse them.
+        """
+        if self._proof.doubts:
+            return f"for {self._proof.doubts[0]}"
+        found = self._proof.except_for
+        used = {key: feeds[key] for key in self._flat.inputs}
+        if EMPTY in found and any(array.size == 0 for array in used.values()):
+            return "for empty tensors"
+        if NONFINITE in found and (self._has_infinite or non_finite(used)):
+            return "for infinities and NaN"
+        if BAD in found:
+            return self._check(used)
+        return None
+
+    def doubt_of(self, results: Mapping[str, NDArray[Any]]) -> str | None:
+        """Why results may not be trusted; None if they may."""
+        found = self._proof.except_for
+        if EMPTY in found and any(array.size == 0 for array in results.values()):
+            return "for empty tensors"
+        return "for infinities and NaN" if NONFINITE in found and non_finite(results) else None
+
+    def _check(self, feeds: Mapping[str, NDArray[Any]]) -> str | None:
+        key = tuple((name, array.shape) for name, array in feeds.items())
+        if key not in self._shapes:
+            self._shapes[key] = self._check_shapes(feeds)
+        if self._shapes[key] is not None:
+            return self._shapes[key]
+        return self._check_values(feeds)
+
+    def _check_shapes(self, feeds: Mapping[str, NDArray[Any]]) -> str | None:
+        """Holds the shapes of all nodes against each other, and prepares the other checks.
+
+        Raises:
+            EngineError: They do not fit.
+        """
+        from tfsmith.ops.inference import Inference, find_conflicts
+
+        graph = self._flat.graph
+        nodes = {parse_input(self._flat.inputs[key]).node: array.shape for key, array in feeds.items()}
+        changes = {name: graph[name].replace(attrs={"shape": Shape(shape)}) for name, shape in nodes.items()}
+        shaped = graph.map_nodes(changes)
+        for conflict in find_conflicts(shaped):
+            remedy = "check the shapes of the inputs"
+            raise EngineError(f"{conflict.op}: {conflict.what}", where=f"node {conflict.node!r}", remedy=remedy)
+        inference = Inference(shaped, trust_notes=False)
+        if all(check.prepare(shaped, inference) for check in self._checks):
+            return None
+        return "for ids or assertions that cannot be checked before it runs"
+
+    def _check_values(self, feeds: Mapping[str, NDArray[Any]]) -> str | None:
+        """Computes ids and conditions, by themselves, and looks at them.
+
+        Raises:
+            EngineError: An id is out of range, or an assertion does not hold.
+        """
+        if not self._checks:
+            return None
+        import numpy
+
+        if self._plan is None:
+            from tfsmith.engines.reference import plan_tensors
+
+            try:
+                self._plan = plan_tensors(self._flat, [check.tensor for check in self._checks])
+            except TfsmithError as error:
+                return f"for ids or assertions that cannot be checked ({error.what})"
+        with numpy.errstate(all="ignore"):
+            values = self._plan.run([feeds[key] for key in self._flat.inputs])
+        for check, array in zip(self._checks, values, strict=True):
+            check.look(array)
+        return None
+
+
+def _is_infinite(node: Node) -> bool:
+    """Whether a node is a small constant with infinities or NaN, such as a mask."""
+    tensor = None if node.op != "Const" else node.tensor("value")
+    if tensor is None or (tensor.shape.elements or 0) > _SMALL or not tensor.dtype.base.name.endswith(_FLOATS):
+        return False
+    return bool(non_finite({"": tensor.numpy()}))
+
+
+_FLOATS = ("float16", "float32", "float64")
+
+
+class _Check(ABC):
+    """A node of which TensorFlow refuses some values of an input.
+
+    Attributes:
+        tensor: That input.
+    """
+
+    def __init__(self, flat: FlatGraph, node: Node) -> None:
+        self._node = node
+        self._sources = flat.graph.inputs_of(node)
+        self._at = self._sources[ID_INPUTS.get(node.op, 0)]
+        self.tensor = str(self._at)
+
+    def prepare(self, graph: Graph, inference: Inference) -> bool:
+        """Whether the input can be looked at before a run with these shapes."""
+        return _is_whole(graph, self._at)
+
+    @abstractmethod
+    def look(self, values: NDArray[Any]) -> None:
+        """Looks at the values.
+
+        Raises:
+            EngineError: TensorFlow refuses them.
+        """
+
+    def _refusal(self, what: str, remedy: str) -> EngineError:
+        return EngineError(f"{self._node.op} failed: {what}", where=f"node {self._node.name!r}", remedy=remedy)
+
+
+class _AssertCheck(_Check):
+    """An assertion must hold."""
+
+    def look(self, values: NDArray[Any]) -> None:
+        if not values.all():
+            raise self._refusal("the assertion does not hold", "check the shapes and values of the inputs")
+
+
+class _IdCheck(_Check):
+    """Ids must be in range."""
+
+    _sizes: tuple[int, ...] = ()
+
+    def prepare(self, graph: Graph, inference: Inference) -> bool:
+        dims = inference.shape(graph, self._sources[0]).dims
+        if dims is None or not super().prepare(graph, inference):
+            return False
+        if self._node.op == "GatherNd":
+            dims = dims[: (inference.shape(graph, self._at).dims or (0,))[-1]]
+        elif self._node.op == "GatherV2":
+            axis = inference.integers(graph, self._sources[2])
+            dims = () if axis is None else dims[axis[0] :][:1]
+        else:
+            dims = dims[:1]
+        self._sizes = dims
+        return bool(dims) and all(size >= 0 for size in dims)
+
+    def look(self, values: NDArray[Any]) -> None:
+        columns = [values]
+        if self._node.op == "GatherNd":
+            columns = [values[..., number] for number in range(values.shape[-1])]
+        for column, size in zip(columns, self._sizes, strict=True):
+            wrong = column[(column < 0) | (column >= size)]
+            if wrong.size:
+                what = f"index {int(wrong.reshape(-1)[0])} is not in [0, {size})"
+                raise self._refusal(what, "check the ids that are fed")
+
+
+def _is_whole(graph: Graph, tensor: Endpoint) -> bool:
+    """Whether all that leads to a tensor are whole numbers, which are quick to compute."""
+    from tfsmith.passes.interface import output_type
+
+    for name in graph.ancestors([tensor.node]):
+        kind = output_type(graph, graph[name])
+        if kind is not None and not kind.base.name.startswith(("int", "uint", "bool", "string")):
+            return False
+    return True

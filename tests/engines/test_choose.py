@@ -1,0 +1,140 @@
+"""Which engine runs a program: by what is proven, and by what is fed. OpenVINO itself is not needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.engines.test_reference import FLOAT, INT, binary, const, model, placeholder
+
+import tfsmith
+from tfsmith.engines import choose
+from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, Proof
+from tfsmith.engines.openvino import OpenVino
+from tfsmith.engines.protocol import Options, Program
+from tfsmith.errors import EngineError
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.ir.shape import Shape
+
+RIGHT = Proof()
+
+
+class Sevens:
+    """In OpenVINO's place: gives sevens, whatever it is fed."""
+
+    version = "1"
+    notes = ()
+
+    def __init__(self, program: Program, options: Options) -> None:
+        self._keys = tuple(program.outputs)
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: np.full(2, 7, np.float32) for key in self._keys}
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def proofs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Proof]:
+    """What is proven of each op; an op that is not there is not."""
+    found: dict[str, Proof] = {}
+
+    def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Proof:
+        return found.get(op, Proof(f"{op} was not checked"))
+
+    monkeypatch.setattr(choose, "proven", proven)
+    monkeypatch.setattr(choose, "_installed", lambda: "1")
+    monkeypatch.setattr(OpenVino, "available", lambda self: None)
+    monkeypatch.setattr(OpenVino, "compile", lambda self, program, options: Sevens(program, options))
+    return found
+
+
+def run(made: Model, name: str, **feeds: Any) -> tuple[str, list[Any], tuple[str, ...]]:
+    found = tfsmith.run(made, feeds, [name])
+    return found.engine, found[name].tolist(), found.notes
+
+
+SUM = model([placeholder("x"), binary("y", "AddV2", "x", "x")])
+
+
+def test_what_is_proven_runs_on_openvino(proofs: dict[str, Proof]) -> None:
+    proofs["AddV2"] = RIGHT
+    assert run(SUM, "y", x=[1.0, 2.0]) == ("openvino", [7.0, 7.0], ())
+
+
+def test_what_is_not_proven_runs_on_reference(proofs: dict[str, Proof]) -> None:
+    with tfsmith.compile(SUM, ["y"]) as runner:
+        assert runner.engine == "reference"
+        assert runner.refusals == ("openvino is not proven for this model: AddV2 (y): AddV2 was not checked",)
+        assert runner.run({"x": [1.0, 2.0]})["y"].tolist() == [2.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("condition", "good", "bad", "wanted"),
+    [(NONFINITE, [1.0, 2.0], [1.0, np.inf], [2.0, np.inf]), (EMPTY, [1.0, 2.0], np.zeros(0, np.float32), [])],
+)
+def test_inputs_for_which_it_is_not_proven(
+    proofs: dict[str, Proof], condition: Any, good: Any, bad: Any, wanted: list[float]
+) -> None:
+    proofs["AddV2"] = Proof(except_for=frozenset({condition}))
+    assert run(SUM, "y", x=good)[:2] == ("openvino", [7.0, 7.0])
+    _, values, notes = run(SUM, "y", x=bad)
+    assert values == wanted
+    assert any(note.startswith("it ran on reference, for OpenVINO is not proven for") for note in notes)
+
+
+def test_masks_of_infinities(proofs: dict[str, Proof]) -> None:
+    """A constant counts as well as what is fed."""
+    proofs["AddV2"] = Proof(except_for=frozenset({NONFINITE}))
+    made = model([placeholder("x"), const("mask", [0.0, -np.inf]), binary("y", "AddV2", "x", "mask")])
+    assert run(made, "y", x=[1.0, 2.0])[1] == [1.0, -np.inf]
+
+
+def gather() -> Model:
+    attrs = {"Tparams": FLOAT, "Tindices": INT, "Taxis": INT}
+    nodes = [placeholder("ids", INT), const("rows", [1.0, 2.0, 3.0]), const("axis", 0, INT)]
+    return model([*nodes, Node("y", "GatherV2", ("rows", "ids", "axis"), attrs)])
+
+
+def test_ids_out_of_range_are_refused(proofs: dict[str, Proof]) -> None:
+    proofs["GatherV2"] = Proof(except_for=frozenset({BAD}))
+    assert run(gather(), "y", ids=[0, 2])[:2] == ("openvino", [7.0, 7.0])
+    for ids in ([0, 3], [-1, 0]):
+        with pytest.raises(EngineError, match=rf"node 'y': GatherV2 failed: index {ids[ids[0] == 0]} is not in \[0, 3\)"):
+            run(gather(), "y", ids=ids)
+
+
+def test_ids_that_cannot_be_checked_run_on_reference(proofs: dict[str, Proof]) -> None:
+    """Whether ids that are made of floats are in range, is only known when all is computed."""
+    attrs = {"Tparams": FLOAT, "Tindices": INT, "Taxis": INT}
+    cast = Node("ids", "Cast", ("x",), {"SrcT": FLOAT, "DstT": INT})
+    nodes = [placeholder("x"), cast, const("rows", [1.0, 2.0, 3.0]), const("axis", 0, INT)]
+    made = model([*nodes, Node("y", "GatherV2", ("rows", "ids", "axis"), attrs)])
+    proofs.update(Cast=RIGHT, GatherV2=Proof(except_for=frozenset({BAD})))
+    assert run(made, "y", x=[2.0, 0.0])[1] == [3.0, 1.0]
+
+
+def test_shapes_that_do_not_fit_are_refused(proofs: dict[str, Proof]) -> None:
+    proofs["MatMul"] = Proof(except_for=frozenset({BAD}))
+    x = Node("x", "Placeholder", (), {"dtype": FLOAT, "shape": Shape(None)})
+    made = model([x, const("w", np.ones((3, 2))), Node("y", "MatMul", ("x", "w"), {"T": FLOAT})])
+    assert run(made, "y", x=np.ones((1, 3), np.float32))[1] == [7.0, 7.0]
+    with pytest.raises(EngineError, match="node 'y'"):
+        run(made, "y", x=np.ones((1, 4), np.float32))
+
+
+def test_assertions_are_checked(proofs: dict[str, Proof]) -> None:
+    """OpenVINO leaves them out."""
+    proofs["AddV2"] = RIGHT
+    hold = Node("hold", "Assert", ("p", "x"), {"T": (FLOAT,)})
+    y = Node("y", "AddV2", ("x", "x", "^hold"), {"T": FLOAT})
+    made = model([placeholder("x"), placeholder("p", dtype_named("bool")), hold, y])
+    assert run(made, "y", x=[1.0, 2.0], p=True)[1] == [7.0, 7.0]
+    with pytest.raises(EngineError, match="node 'hold': Assert failed: the assertion does not hold"):
+        run(made, "y", x=[1.0, 2.0], p=False)
