@@ -49,6 +49,7 @@ _MODULES: tuple[str, ...] = (
     "special",
     "chains",
     "flow",
+    "integers",
     "stores",
     "nn",
     "convolution",
@@ -57,6 +58,8 @@ _MODULES: tuple[str, ...] = (
     "boxes",
     "colors",
     "recurrent",
+    "signal",
+    "quantize",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

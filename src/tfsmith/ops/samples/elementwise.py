@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import numpy
@@ -221,6 +222,11 @@ def _pow(op: str) -> Iterator[Case]:
             yield case(op, numpy.array([2, 3], kind), numpy.array([2, -1], kind), name=f"{kind}, negative power")
             yield case(op, numpy.array([3, -7], kind), numpy.array([50, 51], kind), name=f"{kind}, overflow")
     yield case(op, numbers("float32", 2, 1, 3, low=1, high=4), numbers("float32", 4, 1), name="broadcast")
+    for kind, power in product(("float16", "bfloat16", "float32", "float64", "complex64", "int32"), (2, 3, 1, 0)):
+        yield case(op, numbers(kind, 2, 5), _array(kind, power), name=f"{kind}, to the power of {power}")
+        if _is_float(kind):
+            yield case(op, _array(kind, _EDGES), _array(kind, power), name=f"{kind}, edges to the power of {power}")
+    yield case(op, numbers("float32", 3), _array("float32", [[2]]), name="two axes of powers")
 
 
 @samples("Atan2")

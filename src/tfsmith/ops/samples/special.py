@@ -103,3 +103,52 @@ def _polygamma(op: str) -> Iterator[Case]:
         yield case(op, *_array(kind, pairs).T.copy(), name=kind)
         edges = [(-1, 1), (0.5, 1), (1, 0), (1, -1), (1, -0.5), (2, -1.5), (1, _NAN)]
         yield case(op, *_array(kind, edges).T.copy(), name=f"{kind}, edges")
+
+
+_SPREAD = (0.5, 0.125, 1.0, 1.5, 2.5, 4.0, 7.25, 8.5, 12.0, 19.0, 25.0, 40.0)
+
+
+@samples("BesselI0e BesselI1e BesselI0 BesselI1", ulps=16, n_eps=4)
+def _modified(op: str) -> Iterator[Case]:
+    values = (*_SPREAD, *(-one for one in _SPREAD), 0.0, -0.0, _NAN)
+    yield from _unary(op, values if op.endswith("e") else tuple(one for one in values if not abs(one) > 10), "bfloat16")
+
+
+@samples("BesselK0 BesselK0e BesselK1 BesselK1e", ulps=16, n_eps=4)
+def _modified_second(op: str) -> Iterator[Case]:
+    values = (*(one for one in _SPREAD if one < 9), 2.0**-6, 0.0, -1.0, _NAN)
+    yield from _unary(op, values, "bfloat16 float16")
+    if op.endswith("e"):
+        yield case(op, _array("float64", _SPREAD), name="float64, far")
+
+
+@samples("BesselJ0 BesselJ1", ulps=16, n_eps=8)
+def _oscillating(op: str) -> Iterator[Case]:
+    yield from _unary(op, (*_SPREAD, *(-one for one in _SPREAD), 0.0, _NAN), "bfloat16 float16")
+
+
+@samples("BesselY0 BesselY1", ulps=32, n_eps=8)
+def _second_kind(op: str) -> Iterator[Case]:
+    yield from _unary(op, (*_SPREAD, -1.0, _NAN), "bfloat16 float16")
+
+
+@samples("Dawsn", ulps=16, n_eps=4)
+def _dawsn(op: str) -> Iterator[Case]:
+    values = (*_SPREAD, *(-one for one in _SPREAD), 0.0, 2.0**-10, 60.0, 1000.0, _NAN)
+    yield from _unary(op, values, "bfloat16 float16")
+
+
+@samples("Expint", ulps=32, n_eps=4)
+def _expint(op: str) -> Iterator[Case]:
+    yield from _unary(op, (*_SPREAD, 0.0, -1.0, _NAN, 60.0), "bfloat16 float16")
+
+
+@samples("FresnelCos FresnelSin", ulps=16, n_eps=8)
+def _fresnel(op: str) -> Iterator[Case]:
+    values = (*_SPREAD, *(-one for one in _SPREAD), 0.0, 1.25, 1.75, 2.0, 3.0, _NAN)
+    yield from _unary(op, values, "bfloat16 float16")
+
+
+@samples("Spence", ulps=16, n_eps=4)
+def _spence(op: str) -> Iterator[Case]:
+    yield from _unary(op, (*_SPREAD, 0.0, 0.25, 0.75, 1.25, 2.0, 1000.0, -1.0, _NAN), "bfloat16 float16")

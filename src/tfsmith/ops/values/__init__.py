@@ -34,6 +34,7 @@ _MODULES: tuple[str, ...] = (
     "lists",
     "tables",
     "arrays",
+    "bessel",
     "diagonals",
     "elementwise",
     "indices",
@@ -48,6 +49,8 @@ _MODULES: tuple[str, ...] = (
     "boxes",
     "colors",
     "recurrent",
+    "signal",
+    "quantize",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -384,16 +384,6 @@ def _fused_conv(
     return _fused(y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
 
 
-@value("_FusedDepthwiseConv2dNative")
-def _fused_depthwise(
-    x: NDArray[Any], kernel: NDArray[Any], args: tuple[NDArray[Any], ...], *, strides: Sequence[int], padding: bytes,
-    data_format: bytes, dilations: Sequence[int], fused_ops: Sequence[bytes], epsilon: float, leakyrelu_alpha: float,
-) -> Any:  # fmt: skip
-    y = _depthwise(x, kernel, strides=strides, padding=padding, explicit_paddings=(), data_format=data_format,
-                   dilations=dilations)  # fmt: skip
-    return _fused(y, args, fused_ops, epsilon, leakyrelu_alpha, data_format)
-
-
 @value("_FusedMatMul")
 def _fused_matmul(
     a: NDArray[Any], b: NDArray[Any], args: tuple[NDArray[Any], ...], *, transpose_a: bool, transpose_b: bool,

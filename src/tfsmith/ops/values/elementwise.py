@@ -158,13 +158,15 @@ def _xlog1py(x: NDArray[Any], y: NDArray[Any]) -> Any:
 def _pow(x: NDArray[Any], y: NDArray[Any]) -> Any:
     if x.dtype.kind in "iu":
         check(not (y < 0).any(), "a whole number has no negative power in whole numbers")
+    elif y.size == 1 and y.ndim <= x.ndim and y.reshape(())[()] in (2, 3):  # many times faster
+        return rounded(lambda x: x * x if y.reshape(())[()] == 2 else x * x * x, x)
     return rounded(numpy.power, x, y)
 
 
 @value("SquaredDifference")
 def _squared_difference(x: NDArray[Any], y: NDArray[Any]) -> Any:
-    difference = x - y
-    return numpy.asarray(difference * numpy.conjugate(difference))
+    difference = numpy.asarray(x - y)
+    return numpy.asarray(difference * (difference.conj() if x.dtype.kind == "c" else difference))
 
 
 @value("Maximum")
@@ -211,8 +213,9 @@ def _rsqrt(x: NDArray[Any]) -> Any:
 @value("Sigmoid")
 def _sigmoid(x: NDArray[Any]) -> Any:
     def sigmoid(x: NDArray[Any]) -> Any:
-        one = x.dtype.type(1)
-        return one / (one + numpy.exp(-x))
+        found = numpy.asarray(numpy.exp(numpy.negative(x)))
+        found += x.dtype.type(1)
+        return numpy.divide(x.dtype.type(1), found, out=found)
 
     return rounded(sigmoid, x)
 

@@ -25,7 +25,7 @@ from tfsmith.ops.values.windows import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__: list[str] = []
+__all__ = ["largest", "windows_of"]
 
 
 def _last(values: Sequence[int], rank: int, data_format: bytes, what: str) -> list[int]:
@@ -40,7 +40,7 @@ def _last(values: Sequence[int], rank: int, data_format: bytes, what: str) -> li
     return [found[0], *found[2:], found[1]] if is_first(data_format) else found
 
 
-def _windows(
+def windows_of(
     x: NDArray[Any], ksize: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes,
     explicit: Sequence[int] = (),
 ) -> tuple[NDArray[Any], list[Axis]]:  # fmt: skip
@@ -57,7 +57,8 @@ def _layout(y: Any, data_format: bytes) -> Any:
     return numpy.moveaxis(y, -1, 1) if is_first(data_format) else y
 
 
-def _greatest(x: NDArray[Any], where: Sequence[Axis]) -> Any:
+def largest(x: NDArray[Any], where: Sequence[Axis]) -> Any:
+    """The greatest element of each window."""
     padded = pad(x, where, lowest(x.dtype))
     total = numpy.full((len(x), *(axis.out for axis in where), x.shape[-1]), lowest(x.dtype), x.dtype)
     for position in positions(where):
@@ -77,8 +78,8 @@ def _max_pool(
     if padding == b"EXPLICIT":
         pairs = _last_pairs(explicit_paddings, data_format)
         explicit = pairs[2:6]
-    last, where = _windows(x, ksize, strides, padding, data_format, explicit)
-    return _layout(_greatest(last, where), data_format)
+    last, where = windows_of(x, ksize, strides, padding, data_format, explicit)
+    return _layout(largest(last, where), data_format)
 
 
 def _last_pairs(values: Sequence[int], data_format: bytes) -> list[int]:
@@ -120,7 +121,7 @@ def _max_pool_3d(
     x: NDArray[Any], *, ksize: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes
 ) -> Any:
     require_rank(x, 5, "the input")
-    last, where = _windows(x, ksize, strides, padding, data_format)
+    last, where = windows_of(x, ksize, strides, padding, data_format)
     padded = pad(last, where, lowest(x.dtype))
     total = numpy.full((len(x), *(axis.out for axis in where), last.shape[-1]), lowest(x.dtype), x.dtype)
     for position in positions(where):
@@ -135,7 +136,7 @@ def _max_pool_where(
     include_batch_in_index: bool,
 ) -> Any:  # fmt: skip
     require_rank(x, 4, "the input")
-    x, where = _windows(x, ksize, strides, padding, b"NHWC")
+    x, where = windows_of(x, ksize, strides, padding, b"NHWC")
     index = numpy.arange(x.size, dtype=numpy.int64).reshape(x.shape)
     if not include_batch_in_index:
         index -= index[:, :1, :1, :1]
@@ -156,7 +157,7 @@ def _avg_pool(
     x: NDArray[Any], *, ksize: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes
 ) -> Any:
     require_rank(x, 4, "the input")
-    last, where = _windows(x, ksize, strides, padding, data_format)
+    last, where = windows_of(x, ksize, strides, padding, data_format)
     return _layout(_mean(last, where), data_format)
 
 
@@ -165,7 +166,7 @@ def _avg_pool_3d(
     x: NDArray[Any], *, ksize: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes
 ) -> Any:
     require_rank(x, 5, "the input")
-    last, where = _windows(x, ksize, strides, padding, data_format)
+    last, where = windows_of(x, ksize, strides, padding, data_format)
     return _layout(_mean(last, where), data_format)
 
 

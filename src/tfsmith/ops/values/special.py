@@ -16,7 +16,7 @@ from tfsmith.ops.values.arguments import rounded
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["log_gamma"]
+__all__ = ["in_double", "log_gamma"]
 
 _BLOCK = 1 << 15
 """Elements that are computed at a time, so that they stay in the cache."""
@@ -70,17 +70,17 @@ def _erf(x: NDArray[Any]) -> Any:
 
 @value("Erfc")
 def _erfc(x: NDArray[Any]) -> Any:
-    return _in_double(_erfc_exact, x)
+    return in_double(_erfc_exact, x)
 
 
 @value("Erfinv")
 def _erfinv(x: NDArray[Any]) -> Any:
-    return _in_double(lambda x: _normal_quantile((1 - numpy.abs(x)) / 2) * -numpy.sqrt(0.5) * numpy.sign(x), x)
+    return in_double(lambda x: _normal_quantile((1 - numpy.abs(x)) / 2) * -numpy.sqrt(0.5) * numpy.sign(x), x)
 
 
 @value("Ndtri")
 def _ndtri(x: NDArray[Any]) -> Any:
-    return _in_double(_normal_quantile, x)
+    return in_double(_normal_quantile, x)
 
 
 # Gamma
@@ -88,32 +88,32 @@ def _ndtri(x: NDArray[Any]) -> Any:
 
 @value("Lgamma")
 def _lgamma(x: NDArray[Any]) -> Any:
-    return _in_double(log_gamma, x)
+    return in_double(log_gamma, x)
 
 
 @value("Digamma")
 def _digamma(x: NDArray[Any]) -> Any:
-    return _in_double(_psi, x)
+    return in_double(_psi, x)
 
 
 @value("Igamma")
 def _igamma(a: NDArray[Any], x: NDArray[Any]) -> Any:
-    return _in_double(lambda a, x: _gamma_parts(a, x)[0], a, x)
+    return in_double(lambda a, x: _gamma_parts(a, x)[0], a, x)
 
 
 @value("Igammac")
 def _igammac(a: NDArray[Any], x: NDArray[Any]) -> Any:
-    return _in_double(lambda a, x: _gamma_parts(a, x)[1], a, x)
+    return in_double(lambda a, x: _gamma_parts(a, x)[1], a, x)
 
 
 @value("Betainc")
 def _betainc(a: NDArray[Any], b: NDArray[Any], x: NDArray[Any]) -> Any:
-    return _in_double(_beta_part, a, b, x)
+    return in_double(_beta_part, a, b, x)
 
 
 @value("Zeta")
 def _zeta(x: NDArray[Any], q: NDArray[Any]) -> Any:
-    return _in_double(_hurwitz, x, q)
+    return in_double(_hurwitz, x, q)
 
 
 @value("Polygamma")
@@ -123,7 +123,7 @@ def _polygamma(a: NDArray[Any], x: NDArray[Any]) -> Any:
         found = sign * numpy.exp(log_gamma(n + 1)) * _hurwitz(n + 1, x)
         return numpy.where((n < 0) | (n != numpy.floor(n)), numpy.nan, numpy.where(n == 0, _psi(x), found))
 
-    return _in_double(polygamma, a, x)
+    return in_double(polygamma, a, x)
 
 
 def log_gamma(x: NDArray[Any]) -> Any:
@@ -349,7 +349,7 @@ def _away(x: NDArray[Any]) -> Any:
     return numpy.where(numpy.abs(x) < _TINY, _TINY, x)
 
 
-def _in_double(function: Callable[..., Any], *inputs: NDArray[Any]) -> Any:
+def in_double(function: Callable[..., Any], *inputs: NDArray[Any]) -> Any:
     """What a function gives for inputs in float64, rounded to their own type."""
     kind = inputs[0].dtype
     wide = numpy.broadcast_arrays(*(one.astype(numpy.float64) for one in inputs))
