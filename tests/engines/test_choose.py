@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import pickle
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +12,11 @@ import pytest
 from tests.engines.test_reference import FLOAT, INT, binary, const, model, placeholder
 
 import tfsmith
-from tfsmith.engines import choose
-from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, Proof
+from tfsmith.engines import choose, isolated
+from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Proof
+from tfsmith.engines.frames import read_frame, write_frame
 from tfsmith.engines.openvino import OpenVino
+from tfsmith.engines.program import make_program
 from tfsmith.engines.protocol import Options, Program
 from tfsmith.errors import EngineError
 from tfsmith.ir.attr import Attr
@@ -105,8 +109,8 @@ def gather() -> Model:
 def test_ids_out_of_range_are_refused(proofs: dict[str, Proof]) -> None:
     proofs["GatherV2"] = Proof(except_for=frozenset({BAD}))
     assert run(gather(), "y", ids=[0, 2])[:2] == ("openvino", [7.0, 7.0])
-    for ids in ([0, 3], [-1, 0]):
-        with pytest.raises(EngineError, match=rf"node 'y': GatherV2 failed: index {ids[ids[0] == 0]} is not in \[0, 3\)"):
+    for ids, wrong in (([0, 3], 3), ([-1, 0], -1)):
+        with pytest.raises(EngineError, match=rf"node 'y': GatherV2 failed: index {wrong} is not in \[0, 3\)"):
             run(gather(), "y", ids=ids)
 
 
@@ -138,3 +142,61 @@ def test_assertions_are_checked(proofs: dict[str, Proof]) -> None:
     assert run(made, "y", x=[1.0, 2.0], p=True)[1] == [7.0, 7.0]
     with pytest.raises(EngineError, match="node 'hold': Assert failed: the assertion does not hold"):
         run(made, "y", x=[1.0, 2.0], p=False)
+
+
+def test_integers_that_are_wide(proofs: dict[str, Proof]) -> None:
+    proofs["AddV2"] = Proof(except_for=frozenset({WIDE}))
+    wide = dtype_named("int64")
+    made = model([placeholder("x", wide), binary("y", "AddV2", "x", "x", wide)])
+    assert run(made, "y", x=[1, 2])[1] == [7.0, 7.0]
+    assert run(made, "y", x=[1, 2**40])[1] == [2, 2**41]
+
+
+def range_model() -> Model:
+    nodes = [placeholder("step", INT), const("first", 0, INT), const("last", 4, INT)]
+    return model([*nodes, Node("y", "Range", ("first", "last", "step"), {"Tidx": INT})])
+
+
+def test_what_would_kill_the_process_is_computed_before(proofs: dict[str, Proof]) -> None:
+    proofs["Range"] = Proof(except_for=frozenset({BAD}), may_die=True)
+    assert run(range_model(), "y", step=2)[:2] == ("openvino", [7.0, 7.0])
+    with pytest.raises(EngineError, match="node 'y' in the graph: Range failed"):
+        run(range_model(), "y", step=0)
+
+
+def test_native_code_that_may_die_is_isolated(proofs: dict[str, Proof], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A death is an error that names the engine and the node."""
+    proofs["Range"] = Proof(except_for=frozenset({BAD}), may_die=True)
+    start = """
+import json, os, sys
+sys.path[:] = json.loads(sys.argv[1])
+from tfsmith.engines.frames import read_frame, write_frame
+read_frame(sys.stdin.buffer)
+write_frame(sys.stdout.buffer, {"version": "0"})
+read_frame(sys.stdin.buffer)
+os.kill(os.getpid(), 8)
+"""
+    monkeypatch.setattr(isolated, "_START", start)
+    with pytest.raises(EngineError) as caught:
+        tfsmith.run(range_model(), {"step": 0}, ["y"], engine="openvino")
+    assert "OpenVINO's process was ended by SIGFPE by node y (Range)" in str(caught.value)
+
+
+def test_what_the_process_refuses() -> None:
+    """Errors come back as they were raised there."""
+    requests, answers = io.BytesIO(), io.BytesIO()
+    code = Node("y", "PyFunc", ("x",), {"Tin": (FLOAT,), "Tout": (FLOAT,)})
+    data = np.frombuffer(pickle.dumps(make_program(model([placeholder("x"), code]), ["y"])), np.uint8)
+    write_frame(requests, {"do": "run"})
+    write_frame(requests, {"do": "load", "engine": "reference", "settings": {}}, {"program": data})
+    data = np.frombuffer(pickle.dumps(make_program(SUM, ["y"])), np.uint8)
+    write_frame(requests, {"do": "load", "engine": "reference", "settings": {}}, {"program": data})
+    write_frame(requests, {"do": "run"}, {"x": np.ones(2, np.float32)})
+    requests.seek(0)
+    isolated.serve(requests, answers)
+    answers.seek(0)
+    assert read_frame(answers)[0] == {"error": "no model is loaded"}
+    (lack,) = read_frame(answers)[0]["refused"]["lacks"]
+    assert (lack["op"], lack["nodes"]) == ("PyFunc", ["y"])
+    assert read_frame(answers)[0]["notes"] == []
+    assert read_frame(answers)[1]["y"].tolist() == [2.0, 2.0]

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.engines.compare import non_finite
-from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, Condition, Proof, proven
+from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Condition, Proof, proven
 from tfsmith.engines.protocol import Compiled, Engine, FlatGraph, Lack, LackError, Options, Program, engine_named
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
@@ -54,10 +54,17 @@ class ProgramProof:
     Attributes:
         doubts: The ops that are not proven, with their nodes and why.
         except_for: Kinds of inputs for which nodes are not proven, with these nodes.
+        deadly: Nodes of which some inputs kill the process.
     """
 
     doubts: tuple[Lack, ...]
     except_for: Mapping[Condition, tuple[Node, ...]]
+    deadly: tuple[Node, ...] = ()
+
+    @property
+    def suspects(self) -> tuple[Lack, ...]:
+        """What native code may die of."""
+        return (*self.doubts, *(Lack(node.op, (node.name,), "some inputs kill the process") for node in self.deadly))
 
 
 def check_program(engine: str, version: str, graph: Graph) -> ProgramProof:
@@ -66,11 +73,14 @@ def check_program(engine: str, version: str, graph: Graph) -> ProgramProof:
 
     doubts: dict[tuple[str, str], list[str]] = {}
     except_for: dict[Condition, list[Node]] = {}
+    deadly: list[Node] = []
     for title, node in _all_nodes(graph, called_functions(graph, graph.nodes)):
         proof = _proof(engine, version, node)
         reason = proof.reason
-        if title and BAD in proof.except_for and _is_checked(node):
+        if title and (proof.may_die or (BAD in proof.except_for and _must_be_checked(node))):
             reason = f"{node.op} in a function cannot be checked before it runs"
+        if proof.may_die:
+            deadly.append(node)
         if reason:
             doubts.setdefault((node.op, reason), []).append(node.name + title)
         for condition in proof.except_for:
@@ -78,6 +88,7 @@ def check_program(engine: str, version: str, graph: Graph) -> ProgramProof:
     return ProgramProof(
         tuple(Lack(op, tuple(names), reason) for (op, reason), names in doubts.items()),
         {condition: tuple(nodes) for condition, nodes in except_for.items()},
+        tuple(deadly),
     )
 
 
@@ -87,8 +98,8 @@ def _proof(engine: str, version: str, node: Node) -> Proof:
     return Proof() if node.op in _ALWAYS else proven(engine, version, node.op, node.attrs)
 
 
-def _is_checked(node: Node) -> bool:
-    """Whether what it takes is looked at before each run."""
+def _must_be_checked(node: Node) -> bool:
+    """Whether shapes do not tell if TensorFlow refuses what it takes."""
     return node.op in ID_INPUTS or node.op == "Assert"
 
 
@@ -119,17 +130,17 @@ def compile_on(engine: Engine, program: Program, options: Options, *, only_prove
         return engine.compile(program, options)  # which says so
     flat = program.flat(_usual(program))
     proof = check_program("openvino", number, flat.graph)
-    if not proof.doubts:
+    if only_proven and not proof.doubts:
         compiled = engine.compile(program, options)
-        return GuardedProgram(program, options, compiled, number) if only_proven and proof.except_for else compiled
+        return GuardedProgram(program, options, compiled, number) if proof.except_for else compiled
     if only_proven:
         remedy = "to run it all the same, name the engine ({engine='openvino'})"
         raise UnprovenError("openvino", proof.doubts, path=program.path, remedy=remedy)
-    if not options.isolate:
+    if not options.isolate or not proof.suspects:
         return engine.compile(program, options)
     from tfsmith.engines.isolated import IsolatedProgram
 
-    return IsolatedProgram(program, "openvino", options, proof.doubts)
+    return IsolatedProgram(program, "openvino", options, proof.suspects)
 
 
 def _installed() -> str | None:
@@ -218,9 +229,12 @@ class _Guard:
         self._proof = check_program("openvino", number, flat.graph)
         self._shapes: dict[tuple[tuple[str, tuple[int, ...]], ...], str | None] = {}
         found = self._proof.except_for
-        self._has_infinite = NONFINITE in found and any(map(_is_infinite, flat.graph))
-        kinds: dict[bool, type[_Check]] = {True: _AssertCheck, False: _IdCheck}
-        self._checks = [kinds[node.op == "Assert"](flat, node) for node in found.get(BAD, ()) if _is_checked(node)]
+        small = list(_small_constants(flat.graph)) if NONFINITE in found or WIDE in found else []
+        self._has_infinite = any(non_finite({"": array}) for array in small)
+        self._has_wide = any(map(_is_wide, small))
+        deadly = {node.name for node in self._proof.deadly}
+        self._checks = [_check_of(flat, node, node.name in deadly) for node in found.get(BAD, ())]
+        self._used: list[_Check] = []
         self._plan: Plan | None = None
 
     def doubt(self, feeds: Mapping[str, NDArray[Any]]) -> str | None:
@@ -237,6 +251,8 @@ class _Guard:
             return "for empty tensors"
         if NONFINITE in found and (self._has_infinite or non_finite(used)):
             return "for infinities and NaN"
+        if WIDE in found and (self._has_wide or any(map(_is_wide, used.values()))):
+            return "for integers that do not fit 32 bits"
         if BAD in found:
             return self._check(used)
         return None
@@ -246,12 +262,14 @@ class _Guard:
         found = self._proof.except_for
         if EMPTY in found and any(array.size == 0 for array in results.values()):
             return "for empty tensors"
+        if WIDE in found and any(map(_is_wide, results.values())):
+            return "for integers that do not fit 32 bits"
         return "for infinities and NaN" if NONFINITE in found and non_finite(results) else None
 
     def _check(self, feeds: Mapping[str, NDArray[Any]]) -> str | None:
         key = tuple((name, array.shape) for name, array in feeds.items())
         if key not in self._shapes:
-            self._shapes[key] = self._check_shapes(feeds)
+            self._shapes = {key: self._check_shapes(feeds)}
         if self._shapes[key] is not None:
             return self._shapes[key]
         return self._check_values(feeds)
@@ -272,9 +290,14 @@ class _Guard:
             remedy = "check the shapes of the inputs"
             raise EngineError(f"{conflict.op}: {conflict.what}", where=f"node {conflict.node!r}", remedy=remedy)
         inference = Inference(shaped, trust_notes=False)
-        if all(check.prepare(shaped, inference) for check in self._checks):
-            return None
-        return "for ids or assertions that cannot be checked before it runs"
+        self._plan = None
+        self._used = []
+        for check in self._checks:
+            if check.prepare(shaped, inference):
+                self._used.append(check)
+            elif check.is_needed:
+                return f"for what {check.node.name} takes, which cannot be checked before it runs"
+        return None
 
     def _check_values(self, feeds: Mapping[str, NDArray[Any]]) -> str | None:
         """Computes ids and conditions, by themselves, and looks at them.
@@ -282,7 +305,7 @@ class _Guard:
         Raises:
             EngineError: An id is out of range, or an assertion does not hold.
         """
-        if not self._checks:
+        if not self._used:
             return None
         import numpy
 
@@ -290,42 +313,58 @@ class _Guard:
             from tfsmith.engines.reference import plan_tensors
 
             try:
-                self._plan = plan_tensors(self._flat, [check.tensor for check in self._checks])
+                self._plan = plan_tensors(self._flat, [check.tensor for check in self._used])
             except TfsmithError as error:
-                return f"for ids or assertions that cannot be checked ({error.what})"
+                return f"for what cannot be checked before it runs ({error.what})"
         with numpy.errstate(all="ignore"):
             values = self._plan.run([feeds[key] for key in self._flat.inputs])
-        for check, array in zip(self._checks, values, strict=True):
+        for check, array in zip(self._used, values, strict=True):
             check.look(array)
         return None
 
 
-def _is_infinite(node: Node) -> bool:
-    """Whether a node is a small constant with infinities or NaN, such as a mask."""
-    tensor = None if node.op != "Const" else node.tensor("value")
-    if tensor is None or (tensor.shape.elements or 0) > _SMALL or not tensor.dtype.base.name.endswith(_FLOATS):
+def _small_constants(graph: Graph) -> Iterator[NDArray[Any]]:
+    """The values of constants that are no weights, such as masks."""
+    for node in graph:
+        found = node.attrs.get("value") if node.op == "Const" else None
+        tensor = None if found is None else found.tensor
+        if tensor is not None and tensor.dtype.itemsize and (tensor.shape.elements or 0) <= _SMALL:
+            yield tensor.numpy()
+
+
+def _is_wide(array: NDArray[Any]) -> bool:
+    """Whether it has integers that do not fit 32 bits with a sign."""
+    if array.dtype.kind not in "iu" or array.dtype.itemsize < 4 or not array.size:
         return False
-    return bool(non_finite({"": tensor.numpy()}))
+    return int(array.min()) < -(2**31) or int(array.max()) >= 2**31
 
 
-_FLOATS = ("float16", "float32", "float64")
+def _check_of(flat: FlatGraph, node: Node, is_deadly: bool) -> _Check:
+    kind = _AssertCheck if node.op == "Assert" else _IdCheck if node.op in ID_INPUTS else _ValueCheck
+    return kind(flat, node, is_deadly or _must_be_checked(node))
 
 
 class _Check(ABC):
-    """A node of which TensorFlow refuses some values of an input.
+    """A node of which TensorFlow refuses some inputs, whatever their shapes.
 
     Attributes:
-        tensor: That input.
+        node: The node.
+        is_needed: Whether the engine must not run without this check.
+        tensor: What is computed to be looked at.
     """
 
-    def __init__(self, flat: FlatGraph, node: Node) -> None:
-        self._node = node
+    def __init__(self, flat: FlatGraph, node: Node, is_needed: bool) -> None:
+        self.node = node
+        self.is_needed = is_needed
         self._sources = flat.graph.inputs_of(node)
-        self._at = self._sources[ID_INPUTS.get(node.op, 0)]
+        self._at = self._looked_at()
         self.tensor = str(self._at)
 
+    def _looked_at(self) -> Endpoint:
+        return self._sources[ID_INPUTS.get(self.node.op, 0)]
+
     def prepare(self, graph: Graph, inference: Inference) -> bool:
-        """Whether the input can be looked at before a run with these shapes."""
+        """Whether it can be computed before a run with these shapes."""
         return _is_whole(graph, self._at)
 
     @abstractmethod
@@ -337,7 +376,17 @@ class _Check(ABC):
         """
 
     def _refusal(self, what: str, remedy: str) -> EngineError:
-        return EngineError(f"{self._node.op} failed: {what}", where=f"node {self._node.name!r}", remedy=remedy)
+        return EngineError(f"{self.node.op} failed: {what}", where=f"node {self.node.name!r}", remedy=remedy)
+
+
+class _ValueCheck(_Check):
+    """A node that is computed by itself, with all that leads to it; if TensorFlow refuses something, that fails."""
+
+    def _looked_at(self) -> Endpoint:
+        return Endpoint(self.node.name, 0)
+
+    def look(self, values: NDArray[Any]) -> None:
+        """There is no more to see."""
 
 
 class _AssertCheck(_Check):
@@ -357,9 +406,9 @@ class _IdCheck(_Check):
         dims = inference.shape(graph, self._sources[0]).dims
         if dims is None or not super().prepare(graph, inference):
             return False
-        if self._node.op == "GatherNd":
+        if self.node.op == "GatherNd":
             dims = dims[: (inference.shape(graph, self._at).dims or (0,))[-1]]
-        elif self._node.op == "GatherV2":
+        elif self.node.op == "GatherV2":
             axis = inference.integers(graph, self._sources[2])
             dims = () if axis is None else dims[axis[0] :][:1]
         else:
@@ -369,7 +418,7 @@ class _IdCheck(_Check):
 
     def look(self, values: NDArray[Any]) -> None:
         columns = [values]
-        if self._node.op == "GatherNd":
+        if self.node.op == "GatherNd":
             columns = [values[..., number] for number in range(values.shape[-1])]
         for column, size in zip(columns, self._sizes, strict=True):
             wrong = column[(column < 0) | (column >= size)]
