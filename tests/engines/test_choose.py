@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,14 @@ import pytest
 from tests.engines.test_reference import FLOAT, INT, binary, const, model, placeholder
 
 import tfsmith
+from tfsmith.cli.main import main
 from tfsmith.engines import choose, isolated
 from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Proof
 from tfsmith.engines.frames import read_frame, write_frame
 from tfsmith.engines.openvino import OpenVino
 from tfsmith.engines.program import make_program
 from tfsmith.engines.protocol import Options, Program
+from tfsmith.engines.tensorflow import TensorFlow
 from tfsmith.errors import EngineError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import dtype_named
@@ -200,3 +203,78 @@ def test_what_the_process_refuses() -> None:
     assert (lack["op"], lack["nodes"]) == ("PyFunc", ["y"])
     assert read_frame(answers)[0]["notes"] == []
     assert read_frame(answers)[1]["y"].tolist() == [2.0, 2.0]
+
+
+def test_cross_check(proofs: dict[str, Proof], capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """OpenVINO gives sevens, and so does the reference engine for one of the inputs."""
+    proofs["AddV2"] = RIGHT
+    same = tfsmith.run(SUM, {"x": [3.5, 3.5]}, ["y"], cross_check=True)
+    assert same
+    assert same.crossed is not None
+    assert (same.crossed.engine, same.crossed.outputs["y"].max_abs) == ("reference", 0)
+    other = tfsmith.run(SUM, {"x": [3.5, 1.0]}, ["y"], cross_check=True)
+    assert not other
+    assert other.crossed is not None
+    assert other.crossed.outputs["y"].max_abs == 5
+    assert other.to_json()["cross_check"]["same"] is False
+    assert str(other).endswith("The engines openvino and reference differ.\n")
+    graph = tmp_path / "graph.pb"
+    tfsmith.save(SUM, graph)
+    assert main(["run", str(graph), "-i", "x=[3.5, 1.0]", "--outputs", "y", "--cross-check"]) == 1
+    assert "The engines openvino and reference differ." in capsys.readouterr().out
+    assert main(["run", str(graph), "-i", "x=[3.5, 3.5]", "--outputs", "y", "--cross-check"]) == 0
+
+
+def test_cross_check_of_chunks(monkeypatch: pytest.MonkeyPatch, proofs: dict[str, Proof]) -> None:
+    """The other engine gets the same chunks."""
+    made = model(
+        [Node("x", "Placeholder", (), {"dtype": FLOAT, "shape": Shape((-1,))}), binary("y", "AddV2", "x", "x")]
+    )
+    x = np.arange(10, dtype=np.float32)
+    sizes: list[int] = []
+
+    class Doubles(Sevens):
+        def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+            sizes.append(len(feeds["x"]))
+            return dict.fromkeys(self._keys, 2 * feeds["x"])
+
+    proofs["AddV2"] = RIGHT
+    monkeypatch.setattr(OpenVino, "compile", lambda self, program, options: Doubles(program, options))
+    monkeypatch.setattr(TensorFlow, "available", lambda self: "none")
+    found = tfsmith.run(made, {"x": x}, ["y"], engine="reference", chunk=4, cross_check=True)
+    assert found
+    np.testing.assert_array_equal(found["y"], 2 * x)
+    assert sizes == [4, 4, 2]
+
+
+def test_cross_check_needs_a_second_engine(proofs: dict[str, Proof], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(OpenVino, "available", lambda self: "none")
+    monkeypatch.setattr(TensorFlow, "available", lambda self: "none")
+    with pytest.raises(EngineError, match="no engine besides reference can run it to compare; install another"):
+        tfsmith.run(SUM, {"x": [1.0]}, ["y"], cross_check=True)
+
+
+class Wavers(Sevens):
+    """In OpenVINO's place: gives something else each time that it is compiled."""
+
+    count = 0
+
+    def run(self, feeds: Mapping[str, Any]) -> dict[str, Any]:
+        Wavers.count += 1
+        return {key: values * Wavers.count for key, values in super().run(feeds).items()}
+
+
+def test_verify_asks_a_second_engine(proofs: dict[str, Proof], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What OpenVINO computes of one and the same model differs; the reference engine finds it the same."""
+    monkeypatch.setattr(OpenVino, "compile", lambda self, program, options: Wavers(program, options))
+    proofs["AddV2"] = proofs["Mul"] = RIGHT
+    feeds = {"x": [1.0, 5.0]}
+    found = tfsmith.verify(SUM, SUM, ["y"], inputs=feeds)
+    assert found
+    (note,) = [note for note in found.notes if "computes" in note]
+    assert note == "openvino computes them differently, but reference the same: the difference is that engine's"
+    other = model([placeholder("x"), binary("y", "Mul", "x", "x")])
+    found = tfsmith.verify(SUM, other, ["y"], inputs=feeds)
+    assert not found
+    assert "reference, asked as well as openvino, finds a difference, too" in found.notes
+    assert not tfsmith.verify(SUM, SUM, ["y"], inputs=feeds, engine="openvino")

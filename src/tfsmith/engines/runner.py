@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
@@ -26,12 +26,15 @@ __all__ = [
     "batch_rows",
     "check_engine",
     "chunk_rows",
+    "compile_other",
     "compile_program",
     "mixed_output",
     "run_in_chunks",
 ]
 
 AUTO = "auto"
+_SECOND = ("reference", "tensorflow", "openvino")
+"""Engines that say whether another one is right, the most exact first."""
 _CHUNK_BYTES = 1 << 25
 """Inputs of one chunk, at most."""
 _INNER = 1000
@@ -86,6 +89,18 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
     reasons = "; ".join(refusals)
     remedy = None if error is None or "pip install" in reasons else error.remedy  # that of the last, which can most
     raise EngineError(f"no engine can run it: {reasons}", path=program.path, remedy=remedy)
+
+
+def compile_other(program: ModelProgram, used: Collection[str], options: Options) -> Runner | None:
+    """Makes a program ready to run on an engine besides these: the first that can; None if none can."""
+    for name in _SECOND:
+        if name in used or engine_named(name).available() is not None:
+            continue
+        try:
+            return compile_program(program, name, options)
+        except TfsmithError:  # it cannot; there may be another
+            continue
+    return None
 
 
 class Runner:
