@@ -20,7 +20,7 @@ FLOORS = {
     "ops": 2, "formats": 2,
     "passes": 3,
     "patterns": 4,
-    "weights": 5, "engines": 5, "onnx": 5, "scan": 5, "view": 5, "bert_op": 5,
+    "weights": 5, "engines": 5, "onnx": 5, "audit": 5, "view": 5, "bert_op": 5,
     "verbs": 6,
     "cli": 7, "compat": 7, "serve": 7,
     "__init__": 8, "__main__": 8,

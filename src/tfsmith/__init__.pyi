@@ -45,6 +45,7 @@ from tfsmith.verbs.replace import replace as replace
 from tfsmith.verbs.run import RunResult as RunResult
 from tfsmith.verbs.run import compile as compile
 from tfsmith.verbs.run import run as run
+from tfsmith.verbs.scan import scan as scan
 from tfsmith.verbs.shared import Result as Result
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from tfsmith.records import record
 
 __all__ = [
+    "ALLOCATIONS",
     "ARITHMETIC",
     "BATCH_NORMS",
     "CALLS",
@@ -189,6 +190,18 @@ SHAPE_INPUTS: Mapping[str, int] = MappingProxyType(
     {"Reshape": 1, "Fill": 0, "BroadcastTo": 1, "Tile": 1, "RandomUniform": 0, "Slice": 2}
 )
 """They take sizes as a tensor; with the number of that input."""
+ALLOCATIONS: Mapping[str, int] = MappingProxyType(
+    dict.fromkeys(
+        _ops(
+            "Fill Empty RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal StatelessRandomUniform "
+            "StatelessRandomNormal StatelessTruncatedNormal"
+        ),
+        0,
+    )
+    | dict.fromkeys(_ops("BroadcastTo Tile TensorListReserve"), 1)
+    | {"ScatterNd": 2}
+)
+"""They make a tensor whose size a value says; with the number of that input."""
 ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "ResourceGather": 1, "GatherNd": 1})
 """They take rows by their ids; with the number of the input that has the ids."""
 

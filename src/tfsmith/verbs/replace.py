@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tfsmith.verbs.recipe import RecipeOrPath
     from tfsmith.verbs.shared import FilePath, MatchingLoads, MatchingProves, ModelOrPath, Names, Out
 
-__all__ = ["FLAGS", "Matches", "Replaced", "find", "replace"]
+__all__ = ["FLAGS", "Matches", "Replaced", "find", "left_alone", "replace"]
 
 FLAGS = MappingProxyType({"recipe": ("-r", "--recipe"), "out": ("--output",)})
 _SHOWN = 100
@@ -248,7 +248,7 @@ def replace(
     done = _replace_rule(source, found, how) if isinstance(found, Rule) else replace_matches(source, found, how)
     notes: list[Any] = list(done.notes)
     if done.matches or len(done.skipped) > 1:  # else the reason says it
-        notes[:0] = _left_alone(done.skipped)
+        notes[:0] = left_alone(done.skipped)
     result = Replaced(
         done.model, done.matches, done.skipped, tuple(notes), done.reason, done.nearest_miss, source, found, names,
         explain, () if isinstance(recipe, Recipe) else (recipe,), link,
@@ -262,7 +262,7 @@ def _replace_rule(model: Model, rule: Rule, options: ReplaceOptions) -> Replacem
     return replace_rule(model, rule, options)
 
 
-def _left_alone(skipped: Sequence[Skipped]) -> Iterator[str]:
+def left_alone(skipped: Sequence[Skipped]) -> Iterator[str]:
     """A line for each kind of reason, however many matches it is about."""
     groups: dict[str, list[Skipped]] = {}
     for one in skipped:

@@ -40,8 +40,10 @@ __all__ = [
 _MODULES: tuple[str, ...] = (
     "blocks",
     "arrays",
+    "counts",
     "diagonals",
     "elementwise",
+    "gradients",
     "indices",
     "linalg",
     "matrices",

@@ -1,4 +1,4 @@
-"""Samples of ops that reduce along axes, of running sums, of segments and of histograms."""
+"""Samples of ops that reduce along axes, of running sums and of segments."""
 
 from __future__ import annotations
 
@@ -135,46 +135,3 @@ def _unsorted_segments(op: str) -> Iterator[Case]:
     yield case(op, x, numpy.array([0, 1], "int32"), numpy.array(0, "int32"), name="no segments", unknown=True)
     edges = _array("float32", [_NAN, 1, _INF, -_INF])
     yield case(op, edges, numpy.array([0, 0, 1, 2], "int32"), count, name="edges")
-
-
-@samples("Bincount")
-def _bincount(op: str) -> Iterator[Case]:
-    x = numpy.array([0, 2, 2, 5, 1, 9], "int32")
-    for kind in types_of(op):
-        yield case(op, x, numpy.array(6, "int32"), numbers(kind, 6, low=0, high=5), name=kind)
-        yield case(op, x, numpy.array(6, "int32"), numbers(kind, 0), name=f"{kind}, no weights")
-    none = numbers("float32", 0)
-    yield case(op, x.reshape(2, 3), numpy.array(3, "int32"), none, name="a matrix")
-    yield case(op, x, numpy.array(0, "int32"), none, name="no size")
-    yield case(op, x[:0], numpy.array(3, "int32"), none, name="empty")
-    yield case(op, x, numpy.array(-1, "int32"), none, name="negative size")
-    yield case(op, -x, numpy.array(6, "int32"), none, name="negative numbers")
-
-
-@samples("DenseBincount")
-def _dense_bincount(op: str) -> Iterator[Case]:
-    x = numpy.array([0, 2, 2, 5, 1, 9])
-    for kind, index in product(types_of(op), _INDEX):
-        for shape, binary in product(((6,), (2, 3)), (False, True)):
-            given = x.astype(index).reshape(shape), numpy.array(6, index)
-            name = f"{kind}, {index}, {shape}, binary {binary}"
-            yield case(op, *given, numbers(kind, *shape, low=0, high=5), name=name, binary_output=binary)
-            yield case(op, *given, numbers(kind, 0), name=f"{name}, no weights", binary_output=binary)
-    none = numbers("float32", 0)
-    yield case(op, x.reshape(1, 2, 3), numpy.array(3), none, name="three axes", unknown=True)
-    yield case(op, -x, numpy.array(6), none, name="negative numbers")
-    yield case(op, x, numpy.array(-2), none, name="negative size", unknown=True)
-
-
-@samples("HistogramFixedWidth")
-def _histogram(op: str) -> Iterator[Case]:
-    for kind in types_of(op):
-        x = numbers(kind, 4, 3, low=-4, high=9)
-        for out in _INDEX:
-            yield case(op, x, _array(kind, [0, 5]), numpy.array(5, "int32"), name=f"{kind} as {out}", dtype=out)
-    bounds = _array("float32", [0, 5])
-    edges = _array("float32", [-1, 0, 5, 15, 1.5, 2, 5, _INF, -_INF])
-    yield case(op, edges, bounds, numpy.array(5, "int32"), name="edges")
-    yield case(op, edges, bounds, numpy.array(0, "int32"), name="no bins", unknown=True)
-    yield case(op, edges, bounds[::-1].copy(), numpy.array(3, "int32"), name="an empty range", unknown=True)
-    yield case(op, edges[:0], bounds, numpy.array(3, "int32"), name="empty")

@@ -1,4 +1,4 @@
-"""Values of ops that reduce along axes, of running sums, of segments and of histograms."""
+"""Values of ops that reduce along axes, of running sums and of segments."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _mean(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
         total = x.sum(axis=axis, dtype=x.dtype, keepdims=keep_dims)
         if x.dtype.kind not in "iu":
             return total / x.dtype.type(count or (x.dtype.kind == "c"))  # of no complex numbers it is 0
-        check(count > 0, "there is no mean of no whole numbers")
-        divisor = x.dtype.type(count)
+        divisor = numpy.array(count).astype(x.dtype)  # a count that does not fit wraps, as in TensorFlow
+        check(bool(divisor), f"there is no mean of {count} numbers in {x.dtype}")
         return (total - numpy.fmod(total, divisor)) // divisor
 
     return _reduce(mean, x, axes)
@@ -162,52 +162,6 @@ def _unsorted_segment_min(data: NDArray[Any], ids: NDArray[Any], num_segments: N
     return _unsorted(data, ids, num_segments, numpy.minimum, _highest(data.dtype))
 
 
-# Counting
-
-
-@value("Bincount")
-def _bincount(x: NDArray[Any], size: NDArray[Any], weights: NDArray[Any]) -> Any:
-    check(not x.size or int(x.min()) >= 0, "a negative number cannot be counted")
-    count = scalar(size, "the size")
-    check(count >= 0, f"the size is negative: {count}")
-    flat, loads = x.reshape(-1), weights.reshape(-1)
-    check(not weights.size or weights.shape == x.shape, f"weights of shape {list(weights.shape)} do not fit")
-    inside = flat < count
-    return _counted(flat[inside], loads[inside] if weights.size else None, count, weights.dtype)
-
-
-@value("DenseBincount")
-def _dense_bincount(x: NDArray[Any], size: NDArray[Any], weights: NDArray[Any], *, binary_output: bool) -> Any:
-    check(x.ndim <= 2, f"a scalar, a vector or a matrix is needed, not shape {list(x.shape)}")
-    check(not x.size or int(x.min()) >= 0, "a negative number cannot be counted")
-    count = scalar(size, "the size")
-    check(count >= 0, f"the size is negative: {count}")
-    check(not weights.size or weights.shape == x.shape, f"weights of shape {list(weights.shape)} do not fit")
-    rows = x.reshape(-1, x.shape[-1]) if x.ndim else x.reshape(1, 1)
-    starts = numpy.arange(len(rows))[:, None] * count
-    inside = rows < count
-    places = (rows + starts)[inside]
-    if binary_output:
-        found = numpy.zeros(len(rows) * count, weights.dtype)
-        found[places] = 1
-    else:
-        loads = weights.reshape(rows.shape)[inside] if weights.size else None
-        found = _counted(places, loads, len(rows) * count, weights.dtype)
-    return found.reshape(*x.shape[:-1], count)
-
-
-@value("HistogramFixedWidth")
-def _histogram_fixed_width(x: NDArray[Any], value_range: NDArray[Any], nbins: NDArray[Any], *, dtype: DType) -> Any:
-    bins = scalar(nbins, "the number of bins")
-    check(bins > 0, f"there must be bins, not {bins}")
-    check(value_range.shape == (2,), f"the range must be two numbers, not shape {list(value_range.shape)}")
-    low, high = value_range
-    check(bool(low < high), f"the range from {low} to {high} is empty")
-    step = (high - low) / value_range.dtype.type(bins)
-    places = numpy.clip(numpy.floor((x.reshape(-1) - low) / step), 0, bins - 1).astype(numpy.int64)
-    return numpy.bincount(places, minlength=bins).astype(dtype.numpy())
-
-
 def _reduce(function: Callable[[Any, tuple[int, ...]], Any], x: NDArray[Any], axes: NDArray[Any]) -> NDArray[Any]:
     """Reduces along axes; halves are computed wide and rounded once."""
     check(axes.ndim <= 1, f"the axes must be a scalar or a vector, and have shape {list(axes.shape)}")
@@ -301,11 +255,3 @@ def _unsorted(
     kept = flat >= 0
     check_ids(flat[kept], count, "segment id")
     return _segments(data.reshape(-1, *rest)[kept], flat[kept], count, function, start)
-
-
-def _counted(places: NDArray[Any], loads: NDArray[Any] | None, count: int, kind: numpy.dtype[Any]) -> NDArray[Any]:
-    if loads is None:
-        return numpy.bincount(places, minlength=count)[:count].astype(kind)
-    found = numpy.zeros(count, kind)
-    numpy.add.at(found, places, loads)
-    return found
