@@ -19,7 +19,8 @@ from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
-from tfsmith.ops.families import ID_INPUTS, PASSES_ON
+from tfsmith.ops.families import ID_INPUTS, PASSES_ON, PLACEHOLDERS
+from tfsmith.passes.interface import output_shape, output_type
 from tfsmith.records import record
 
 if TYPE_CHECKING:
@@ -130,17 +131,31 @@ def compile_on(engine: Engine, program: Program, options: Options, *, only_prove
         return engine.compile(program, options)  # which says so
     flat = program.flat(_usual(program))
     proof = check_program("openvino", number, flat.graph)
-    if only_proven and not proof.doubts:
-        compiled = engine.compile(program, options)
-        return GuardedProgram(program, options, compiled, number) if proof.except_for else compiled
     if only_proven:
-        remedy = "to run it all the same, name the engine ({engine='openvino'})"
-        raise UnprovenError("openvino", proof.doubts, path=program.path, remedy=remedy)
+        doubts = proof.doubts or tuple(_static_doubts(flat.graph, proof))
+        if doubts:
+            remedy = "to run it all the same, name the engine ({engine='openvino'})"
+            raise UnprovenError("openvino", doubts, path=program.path, remedy=remedy)
+        return GuardedProgram(program, options, engine.compile(program, options), number)
     if not options.isolate or not proof.suspects:
         return engine.compile(program, options)
     from tfsmith.engines.isolated import IsolatedProgram
 
     return IsolatedProgram(program, "openvino", options, proof.suspects)
+
+
+def _static_doubts(graph: Graph, proof: ProgramProof) -> Iterator[Lack]:
+    """Nodes that are not proven for empty tensors where the graph itself has some: an engine may die compiling it."""
+    empty = [node.name for node in graph if node.op in PLACEHOLDERS and 0 in (output_shape(node).dims or ())]
+    for node in proof.except_for.get(EMPTY, ()):
+        sources = [graph.by_name.get(source.node) for source in graph.inputs_of(node)] if node.name in graph else []
+        if empty or any(source is not None and _is_empty(source) for source in sources):
+            yield Lack(node.op, (node.name,), f"{node.op} is not proven for empty tensors")
+
+
+def _is_empty(node: Node) -> bool:
+    found = node.attrs.get("value") if node.op == "Const" else None
+    return found is not None and found.tensor is not None and found.tensor.shape.elements == 0
 
 
 def _installed() -> str | None:
@@ -157,7 +172,7 @@ def _usual(program: Program) -> frozenset[str]:
 
 
 class GuardedProgram:
-    """A program on OpenVINO that is proven for some inputs; for others it runs on another engine."""
+    """A program on OpenVINO that is proven, if only for some inputs; what is not, or fails, runs on another engine."""
 
     def __init__(self, program: Program, options: Options, compiled: Compiled, number: str) -> None:
         self.version = compiled.version
@@ -181,12 +196,14 @@ class GuardedProgram:
             self._guards[fed] = _Guard(self._program.flat(fed), self._number)
         guard = self._guards[fed]
         reason = guard.doubt(feeds)
-        if reason is None:
+        if reason is not None:
+            return self._elsewhere(feeds, reason)
+        try:
             found = self._compiled.run(feeds)
-            reason = guard.doubt_of(found)
-            if reason is None:
-                return found
-        return self._elsewhere(feeds, reason)
+        except EngineError as error:
+            return self._elsewhere(feeds, f"for this input, at which it failed ({error.what})")
+        reason = guard.doubt_of(found)
+        return found if reason is None else self._elsewhere(feeds, reason)
 
     def close(self) -> None:
         """Lets go of the engines; may be called again."""
@@ -429,8 +446,6 @@ class _IdCheck(_Check):
 
 def _is_whole(graph: Graph, tensor: Endpoint) -> bool:
     """Whether all that leads to a tensor are whole numbers, which are quick to compute."""
-    from tfsmith.passes.interface import output_type
-
     for name in graph.ancestors([tensor.node]):
         kind = output_type(graph, graph[name])
         if kind is not None and not kind.base.name.startswith(("int", "uint", "bool", "string")):
