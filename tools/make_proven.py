@@ -101,7 +101,7 @@ def _enter(rows: dict[str, dict[str, dict[str, Any]]], case: Case, answer: Answe
         elif verdict.kind in ("refused", "lacks"):
             row.setdefault("refused", reason)
         elif condition is not None:
-            row.setdefault(condition, reason)
+            row[condition] = reason if verdict.kind == "crashed" else row.get(condition, reason)
         elif dict(kind.attrs) not in [attrs for attrs, _ in row["wrong"]]:
             row["wrong"].append([dict(kind.attrs), reason])
 

@@ -19,7 +19,7 @@ from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
-from tfsmith.ops.families import ID_INPUTS, PASSES_ON, PLACEHOLDERS
+from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, PLACEHOLDERS
 from tfsmith.passes.interface import output_shape, output_type
 from tfsmith.records import record
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardedProgram", "ProgramProof", "UnprovenError", "check_program", "compile_on"]
 
-_ALWAYS = PASSES_ON | {"Const", "Placeholder", "NoOp", "IdentityN"}
+_ALWAYS = PASSES_ON | GIVEN | {"IdentityN"}
 """Every case of the conformance suite has them, or they compute nothing."""
 _OTHERS = ("reference", "tensorflow")
 """What runs where OpenVINO is not proven."""
@@ -307,6 +307,11 @@ class _Guard:
             remedy = "check the shapes of the inputs"
             raise EngineError(f"{conflict.op}: {conflict.what}", where=f"node {conflict.node!r}", remedy=remedy)
         inference = Inference(shaped, trust_notes=False)
+        for node in self._proof.except_for[BAD]:
+            dims = inference.shape(shaped, shaped.inputs_of(node)[0]).dims if node.op in LEAST_RANK else None
+            if dims is not None and len(dims) < LEAST_RANK[node.op]:
+                what = f"{node.op} failed: a tensor without dimensions"
+                raise EngineError(what, where=f"node {node.name!r}", remedy="check the shapes of the inputs")
         self._plan = None
         self._used = []
         for check in self._checks:

@@ -16,6 +16,8 @@ from typing import Any, Final, Literal
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import builtin_op
+from tfsmith.ops.families import CALLS
+from tfsmith.ops.families import GIVEN
 from tfsmith.records import record
 
 __all__ = [
@@ -77,6 +79,10 @@ class NodeKind:
     attrs: Mapping[str, str]
 
 
+_ANY_TYPES = frozenset(CALLS) | {"Assert", "IdentityN"}
+"""Ops with lists of tensors that they only hand on: of which types they are does not matter."""
+
+
 def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
     """What a proof depends on in a node of one of TensorFlow's own ops; None for any other op."""
     definition = builtin_op(op)
@@ -92,9 +98,9 @@ def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
             continue
         if declared.kind == "type":
             types.append(f"{declared.name}={found.dtype}")
-        elif declared.kind == "list(type)":
+        elif declared.kind == "list(type)" and op not in _ANY_TYPES:
             types.append(f"{declared.name}={','.join(map(str, dict.fromkeys(found.dtypes)))}")
-        elif declared.name not in counts and not declared.name.startswith("_"):
+        elif declared.kind != "list(type)" and declared.name not in counts and not declared.name.startswith("_"):
             classes[declared.name] = _class_of(declared.name, found)
     return NodeKind(" ".join(types), classes)
 
@@ -135,10 +141,6 @@ def _letters(equation: str) -> str:
     )
 
 
-_GIVEN = frozenset({"Const", "NoOp", "Placeholder"})
-"""What computes nothing."""
-
-
 def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Proof:
     """What conformance says of a node with these attributes, on this version of an engine.
 
@@ -151,7 +153,7 @@ def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Pro
     table = _table(engine, version)
     if table is None:
         return Proof(f"{engine} {version} was not checked")
-    if op in _GIVEN:
+    if op in GIVEN:
         return Proof()
     kind = node_kind(op, attrs)
     rows = table.get(op)

@@ -62,6 +62,7 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "image_files",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

@@ -53,6 +53,7 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "image_files",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

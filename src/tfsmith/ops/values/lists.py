@@ -464,10 +464,9 @@ def _list_scatter_v2(
     element_dtype: DType,
 ) -> TensorList:
     size = int(count)
-    if size >= 0 and indices.size and int(indices.max()) >= size:
-        raise OpError(f"index {int(indices.max())} is not in the list of {size} elements")
-    made = TensorList(element_dtype, _shape_of(element_shape), (None,) * _count(numpy.asarray(max(0, size))))
-    return _scattered(made, x, indices)
+    if size >= 0 and (indices >= size).any():
+        raise OpError(f"index {int(indices.max())} is outside of a list of {size} tensors")
+    return _scattered(TensorList(element_dtype, _shape_of(element_shape), (None,) * max(0, size)), x, indices)
 
 
 @value("TensorListScatterIntoExistingList")

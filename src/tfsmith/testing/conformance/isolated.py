@@ -50,7 +50,7 @@ def engine_compute(engine: str) -> Compute:
         model = Model("graphdef", (MetaGraph(Part.of(case.graph())),))
         try:
             with compile_program(make_program(model, case.fetches), engine, options) as runner:
-                found = runner.run({key: case.feeds[key] for key in runner.inputs}, warn=False)
+                found = runner.run({key: case.feeds[key] for key in runner.inputs if key in case.feeds}, warn=False)
         except LackError as error:
             raise UnsupportedError(str(error)) from error
         return [found[name] for name in case.fetches]
