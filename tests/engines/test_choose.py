@@ -168,8 +168,7 @@ def test_what_would_kill_the_process_is_computed_before(proofs: dict[str, Proof]
 
 
 def test_native_code_that_may_die_is_isolated(proofs: dict[str, Proof], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A death is an error that names the engine and the node."""
-    proofs["Range"] = Proof(except_for=frozenset({BAD}), may_die=True)
+    """A death is an error that names the engine and the node; what is known to be deadly is not even tried."""
     start = """
 import json, os, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -183,6 +182,10 @@ os.kill(os.getpid(), 8)
     with pytest.raises(EngineError) as caught:
         tfsmith.run(range_model(), {"step": 0}, ["y"], engine="openvino")
     assert "OpenVINO's process was ended by SIGFPE by node y (Range)" in str(caught.value)
+    proofs["Range"] = Proof(except_for=frozenset({BAD}), may_die=True)
+    assert tfsmith.run(range_model(), {"step": 2}, ["y"], engine="openvino")["y"].tolist() == [7.0, 7.0]
+    with pytest.raises(EngineError, match="node 'y' in the graph: Range failed"):
+        tfsmith.run(range_model(), {"step": 0}, ["y"], engine="openvino")
 
 
 def test_what_the_process_refuses() -> None:

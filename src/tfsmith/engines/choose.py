@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.engines.compare import non_finite
 from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Condition, Proof, proven
+from tfsmith.engines.isolated import IsolatedProgram
 from tfsmith.engines.protocol import Compiled, Engine, FlatGraph, Lack, LackError, Options, Program, engine_named
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
@@ -61,6 +62,15 @@ class ProgramProof:
     doubts: tuple[Lack, ...]
     except_for: Mapping[Condition, tuple[Node, ...]]
     deadly: tuple[Node, ...] = ()
+
+    def of_deadly(self) -> ProgramProof:
+        """What it says of the nodes that may kill the process."""
+        names = {node.name for node in self.deadly}
+        found = {
+            condition: tuple(node for node in nodes if node.name in names)
+            for condition, nodes in self.except_for.items()
+        }
+        return ProgramProof(self.doubts, {condition: nodes for condition, nodes in found.items() if nodes}, self.deadly)
 
     @property
     def suspects(self) -> tuple[Lack, ...]:
@@ -139,9 +149,9 @@ def compile_on(engine: Engine, program: Program, options: Options, *, only_prove
         return GuardedProgram(program, options, engine.compile(program, options), number)
     if not options.isolate or not proof.suspects:
         return engine.compile(program, options)
-    from tfsmith.engines.isolated import IsolatedProgram
-
-    return IsolatedProgram(program, "openvino", options, proof.suspects)
+    if proof.doubts or any(_static_doubts(flat.graph, proof)):
+        return IsolatedProgram(program, "openvino", options, proof.suspects)
+    return GuardedProgram(program, options, engine.compile(program, options), number, only_deadly=True)
 
 
 def _static_doubts(graph: Graph, proof: ProgramProof) -> Iterator[Lack]:
@@ -172,14 +182,25 @@ def _usual(program: Program) -> frozenset[str]:
 
 
 class GuardedProgram:
-    """A program on OpenVINO that is proven, if only for some inputs; what is not, or fails, runs on another engine."""
+    """A program on OpenVINO that is proven, if only for some inputs; what is not, or fails, runs on another engine.
 
-    def __init__(self, program: Program, options: Options, compiled: Compiled, number: str) -> None:
+    Args:
+        program: The program.
+        options: How to run it.
+        compiled: The program on OpenVINO.
+        number: The version of OpenVINO.
+        only_deadly: Whether only those inputs count that kill the process; they run on OpenVINO in another process.
+    """
+
+    def __init__(
+        self, program: Program, options: Options, compiled: Compiled, number: str, *, only_deadly: bool = False
+    ) -> None:
         self.version = compiled.version
         self._program = program
         self._options = options
         self._compiled = compiled
         self._number = number
+        self._only_deadly = only_deadly
         self._guards: dict[frozenset[str], _Guard] = {}
         self._other: Compiled | None = None
         self._notes: dict[str, None] = {}
@@ -193,11 +214,16 @@ class GuardedProgram:
         """Runs once, on OpenVINO if it is proven for these inputs."""
         fed = frozenset(feeds)
         if fed not in self._guards:
-            self._guards[fed] = _Guard(self._program.flat(fed), self._number)
+            self._guards[fed] = _Guard(self._program.flat(fed), self._number, only_deadly=self._only_deadly)
         guard = self._guards[fed]
-        reason = guard.doubt(feeds)
+        try:
+            reason = guard.doubt(feeds)
+        except EngineError as error:
+            raise error.at(error.path or self._program.path) from error
         if reason is not None:
             return self._elsewhere(feeds, reason)
+        if self._only_deadly:
+            return self._compiled.run(feeds)
         try:
             found = self._compiled.run(feeds)
         except EngineError as error:
@@ -221,6 +247,9 @@ class GuardedProgram:
         self.close()
 
     def _elsewhere(self, feeds: Mapping[str, NDArray[Any]], reason: str) -> dict[str, NDArray[Any]]:
+        if self._only_deadly and self._other is None:
+            suspects = self._guards[frozenset(feeds)].suspects
+            self._other = IsolatedProgram(self._program, "openvino", self._options, suspects)
         for name in _OTHERS if self._other is None else ():
             engine = engine_named(name)
             if engine.available() is not None:
@@ -241,9 +270,11 @@ class GuardedProgram:
 class _Guard:
     """Looks at what goes into and comes out of a program that is proven for some inputs only."""
 
-    def __init__(self, flat: FlatGraph, number: str) -> None:
+    def __init__(self, flat: FlatGraph, number: str, *, only_deadly: bool) -> None:
         self._flat = flat
         self._proof = check_program("openvino", number, flat.graph)
+        if only_deadly:
+            self._proof = self._proof.of_deadly()
         self._shapes: dict[tuple[tuple[str, tuple[int, ...]], ...], str | None] = {}
         found = self._proof.except_for
         small = list(_small_constants(flat.graph)) if NONFINITE in found or WIDE in found else []
@@ -253,6 +284,11 @@ class _Guard:
         self._checks = [_check_of(flat, node, node.name in deadly) for node in found.get(BAD, ())]
         self._used: list[_Check] = []
         self._plan: Plan | None = None
+
+    @property
+    def suspects(self) -> tuple[Lack, ...]:
+        """What native code may die of."""
+        return self._proof.suspects
 
     def doubt(self, feeds: Mapping[str, NDArray[Any]]) -> str | None:
         """Why these inputs may not go to OpenVINO; None if they may.

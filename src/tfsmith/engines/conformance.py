@@ -16,8 +16,7 @@ from typing import Any, Final, Literal
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import builtin_op
-from tfsmith.ops.families import CALLS
-from tfsmith.ops.families import GIVEN
+from tfsmith.ops.families import CALLS, GIVEN
 from tfsmith.records import record
 
 __all__ = [
