@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 from pathlib import Path
 from typing import Literal
 
@@ -35,6 +36,33 @@ def test_a_bert_and_its_heads(kind: Literal["ref", "resource"], tmp_path: Path) 
     assert texts(write_saved_model(model, tmp_path / "saved")) == [BERT]
     assert texts(write_frozen(model, tmp_path / "frozen.pb")) == [BERT]
     assert texts(write_checkpoint_files(model, tmp_path)) == [BERT]
+
+
+CORPUS = Path(__file__).parents[1] / "data/encoders"
+FAMILIES = {
+    "bert-base": "BERT encoder",
+    "models-bert-v2": "BERT encoder",
+    "models-albert": "ALBERT encoder",
+    "models-no-mobilebert": None,
+    "kerashub-bert": "BERT encoder",
+    "kerashub-roberta": "encoder",  # its embeddings are those of DistilBERT, too
+    "kerashub-no-deberta": None,
+    "transformers-bert": "BERT encoder",
+    "transformers-roberta": "RoBERTa encoder",
+    "transformers-albert": "ALBERT encoder",
+    "transformers-electra": "encoder",  # words are embedded in another width
+    "transformers-no-decoder": None,
+}
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_families_of_published_code(name: str) -> None:
+    found = texts(tfsmith.load(lzma.decompress((CORPUS / f"{name}.pb.xz").read_bytes())))
+    wanted = FAMILIES[name]
+    assert [text.partition(" of ")[0] for text in found] == ([] if wanted is None else [wanted])
+    assert all(
+        "hidden 32, heads 4, intermediate 64" in text and "vocabulary 32, 24 positions" in text for text in found
+    )
 
 
 def test_facts_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

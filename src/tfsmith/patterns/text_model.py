@@ -105,17 +105,15 @@ class TextModel:
 
     @property
     def family(self) -> str | None:
-        """The published family that it computes as: "BERT", "RoBERTa", "ALBERT" or "DistilBERT"; None for any other."""
+        """The published family that it computes as: "BERT", "RoBERTa" or "ALBERT"; None where several do, or none."""
         kinds = {one.kind: one.is_plain for one in self.tables}
         if self.stack.kind != "encoder" or self.norm is None or self.is_causal or "positions" not in kinds:
             return None
         if self.is_shared:
             return "ALBERT"
-        if self.projection is not None or "words" not in kinds:
+        if self.projection is not None or "words" not in kinds or "types" not in kinds:
             return None
-        if not kinds["positions"]:
-            return "RoBERTa"
-        return "BERT" if "types" in kinds else "DistilBERT"
+        return "BERT" if kinds["positions"] else "RoBERTa"
 
     def __str__(self) -> str:
         text = str(self.stack)

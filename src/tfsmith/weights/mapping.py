@@ -195,6 +195,8 @@ def choose_task(weights: Iterable[str], found: WeightMap, task: str | None, *, r
     names_there = list(weights)
     for one in found.tasks:
         glob = one.when_reverse if reverse else one.when
+        if any(fnmatchcase(name, other) for other in one.unless for name in names_there):
+            continue
         if not glob or any(fnmatchcase(name, glob) for name in names_there):
             return one
     return None

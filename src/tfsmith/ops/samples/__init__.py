@@ -47,6 +47,7 @@ _MODULES: tuple[str, ...] = (
     "indices",
     "linalg",
     "matrices",
+    "random_numbers",
     "reductions",
     "special",
     "chains",

@@ -42,6 +42,7 @@ _MODULES: tuple[str, ...] = (
     "indices",
     "linalg",
     "matrices",
+    "random_numbers",
     "reductions",
     "special",
     "nn",
