@@ -83,8 +83,6 @@ def test_tf1_models(name: str, tmp_path: Path) -> None:
     wanted = dict(zip(made.outputs, made.answers, strict=True))
     tables = name == "vocabulary"
     engines = ["tensorflow"] if tables else ["openvino", "reference"]
-    if name == "detector":
-        engines.remove("reference")
     if name in ("ref", "control_flow_v2", "detector"):  # each start of TensorFlow takes seconds
         engines.append("tensorflow")
     for engine in engines:

@@ -64,6 +64,7 @@ _MODULES: tuple[str, ...] = (
     "signal",
     "quantize",
     "image_files",
+    "nn_gradients",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

@@ -55,6 +55,7 @@ _MODULES: tuple[str, ...] = (
     "signal",
     "quantize",
     "image_files",
+    "nn_gradients",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -14,7 +14,7 @@ import numpy
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ops.values import OpError, value
-from tfsmith.ops.values.arguments import BFLOAT16, check, sizes_of
+from tfsmith.ops.values.arguments import BFLOAT16, check, check_room, sizes_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -249,6 +249,7 @@ def _keyed(key: NDArray[Any], counter: NDArray[Any], alg: NDArray[Any]) -> Gener
 def _shaped(shape: NDArray[Any], make: Callable[[int], NDArray[Any]]) -> NDArray[Any]:
     sizes = sizes_of(shape, "the shape")
     check(all(size >= 0 for size in sizes), f"shape {sizes} has a negative size")
+    check_room(sizes, numpy.dtype(numpy.float64))  # in which the widest are made
     return make(int(numpy.prod(sizes, dtype=numpy.int64))).reshape(sizes)
 
 
@@ -306,6 +307,7 @@ def _check_logits(logits: NDArray[Any], num_samples: NDArray[Any]) -> int:
     check(num_samples.ndim == 0, f"the number of samples must be a scalar, not shape {list(num_samples.shape)}")
     count = int(num_samples)
     check(count >= 0, f"the number of samples is negative: {count}")
+    check_room([len(logits), count], numpy.dtype(numpy.float64))
     check(logits.shape[1] > 0, "there are no classes to choose from")
     return count
 

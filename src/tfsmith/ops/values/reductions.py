@@ -10,7 +10,7 @@ import numpy
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ops.values import value
-from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, is_float, scalar, wide
+from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, check_room, is_float, scalar, wide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -261,6 +261,7 @@ def _count_sorted(data: NDArray[Any], ids: NDArray[Any]) -> int:
 def _segments(
     data: NDArray[Any], ids: NDArray[Any], count: int, function: Callable[..., Any], start: Any
 ) -> NDArray[Any]:
+    check_room([count, *data.shape[1:]], data.dtype)
     found = numpy.full((count, *data.shape[1:]), start, data.dtype)
     if function in _ORDERS and is_float(data) and numpy.isnan(data).any():
         for place, row in zip(ids, data, strict=True):  # a NaN wins over what came before, and not over what follows
