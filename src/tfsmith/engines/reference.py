@@ -185,9 +185,9 @@ class ReferenceProgram:
         from tfsmith.ops.values import OpError
 
         found = self._assets.get(name)
-        shown = Path(name.decode("utf-8", "replace"))
+        shown = Path(name.decode("utf-8", "replace")).name
         if found is None:
-            what = f"it reads the file {str(shown)!r}, which is no asset of the model"
+            what = f"it reads the file {shown!r}, which is no asset of the model"
             raise OpError(what, f"write a SavedModel that has it, or {_OTHER}")
         if not found.is_file():
             raise OpError(f"the asset {found.name!r} is missing", "fetch the model again, with its assets")
