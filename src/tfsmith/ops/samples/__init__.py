@@ -63,6 +63,9 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "strings",
+    "parsing",
+    "sparse",
     "image_files",
     "nn_gradients",
 )

@@ -54,6 +54,10 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "hashing",
+    "strings",
+    "parsing",
+    "sparse",
     "image_files",
     "nn_gradients",
 )
