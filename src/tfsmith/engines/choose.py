@@ -155,12 +155,25 @@ def compile_on(engine: Engine, program: Program, options: Options, *, only_prove
 
 
 def _static_doubts(graph: Graph, proof: ProgramProof) -> Iterator[Lack]:
-    """Nodes that are not proven for empty tensors where the graph itself has some: an engine may die compiling it."""
+    """Nodes that are not proven for what the graph itself has: empty tensors, of which an engine may die when it
+    compiles, and axes and sizes that are fed."""
     empty = [node.name for node in graph if node.op in PLACEHOLDERS and 0 in (output_shape(node).dims or ())]
     for node in proof.except_for.get(EMPTY, ()):
         sources = [graph.by_name.get(source.node) for source in graph.inputs_of(node)] if node.name in graph else []
         if empty or any(source is not None and _is_empty(source) for source in sources):
             yield Lack(node.op, (node.name,), f"{node.op} is not proven for empty tensors")
+    checked = {node.name for node in proof.deadly}  # what they take is looked at before each run
+    for node in proof.except_for.get(BAD, ()):
+        is_checked = node.name in checked or node.name not in graph or _must_be_checked(node)
+        others = () if is_checked else graph.inputs_of(node)[1:]
+        if any(_is_fed_integer(graph.by_name.get(source.node)) for source in others):
+            yield Lack(node.op, (node.name,), f"{node.op} is not proven for axes and sizes that are fed")
+
+
+def _is_fed_integer(node: Node | None) -> bool:
+    """Whether a node is an input of integers, of which TensorFlow may refuse some."""
+    found = node.attrs.get("dtype") if node is not None and node.op in PLACEHOLDERS else None
+    return found is not None and found.dtype is not None and found.dtype.name in ("int32", "int64")
 
 
 def _is_empty(node: Node) -> bool:
