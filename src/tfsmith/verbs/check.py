@@ -14,6 +14,7 @@ from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_tar
 from tfsmith.passes.fold_shapes import folded_ops
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.records import record, replace
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import Section, human_count
 
@@ -119,6 +120,7 @@ def _overview(found: Sequence[Checked]) -> Section:
     return Section("", rows, ("target", "obstacles", ""), notes, right=frozenset({1}))
 
 
+@checked
 def check(
     model: ModelOrPath,
     target: str,

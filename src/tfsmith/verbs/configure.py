@@ -18,6 +18,7 @@ from tfsmith.passes.configure import configure as configure_nodes
 from tfsmith.records import record, replace
 from tfsmith.storage.place import Output
 from tfsmith.storage.span import open_file, real_path
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import ModelResult, open_model
 from tfsmith.view.text import plural
 
@@ -103,6 +104,7 @@ class Configured(ConfiguredNodes, ModelResult):
         return replace(self, out=written, notes=notes)
 
 
+@checked
 def configure(
     model: ModelOrPath,
     settings: Pairs,

@@ -16,6 +16,7 @@ from tfsmith.ir.model import Model
 from tfsmith.passes.convert import ConvertOptions, ReworkedModel, SignatureEdits, rework
 from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.output import with_assets
 from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
 from tfsmith.view.summary import signature_facts
@@ -116,6 +117,7 @@ class Converted(ReworkedModel, ModelResult):
         return records.replace(checks, dtype=self.options.dtype).signatures(self.source, written)
 
 
+@checked
 def convert(
     model: ModelOrPath,
     out: Out = None,

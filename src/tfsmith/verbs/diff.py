@@ -19,6 +19,7 @@ from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueCha
 from tfsmith.passes.variables import find_value, restore_sources
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import open_file
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import Result, check_room, open_model
 from tfsmith.view.summary import difference_facts
 from tfsmith.view.text import Section, human_count
@@ -130,6 +131,7 @@ class ModelDiff(Result):
         return self._facts
 
 
+@checked
 def diff(
     a: ModelOrPath,
     b: ModelOrPath,

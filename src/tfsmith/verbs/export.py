@@ -13,6 +13,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.output import with_assets
 from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
 from tfsmith.view.summary import signature_facts
@@ -75,6 +76,7 @@ class Exported(ExportedGraph, ModelResult):
         return ("saved_model",)
 
 
+@checked
 def export(
     model: ModelOrPath,
     out: Out = None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +12,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.records import field, record, replace
 from tfsmith.storage.place import Output
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import _path, body_of
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import plural
@@ -76,6 +76,7 @@ class Extracted(Pattern, Result):
         }
 
 
+@checked
 def extract(
     model: ModelOrPath,
     seeds: Words,
@@ -121,6 +122,7 @@ def extract(
     return found if out is None else found.save(out, force=force)
 
 
+@checked
 def save_pattern(pattern: Pattern, path: FilePath, *, model: Model | None = None, force: bool = False) -> None:
     """Writes a pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
 
@@ -146,7 +148,8 @@ def files_of(nodes: Iterable[Node]) -> list[str]:
     return list(dict.fromkeys(node.base.name for node in nodes if node.base is not None))
 
 
-def load_pattern(path: str | os.PathLike[str]) -> Pattern:
+@checked
+def load_pattern(path: FilePath) -> Pattern:
     """Reads a pattern file, binary or text."""
     from tfsmith.formats.recipe.protobuf import read_pattern
 

@@ -15,6 +15,7 @@ from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import Note, init_nodes
 from tfsmith.passes.variables import EMA_SUFFIX
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import ModelResult, open_model
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Frozen(FrozenGraph, ModelResult):
         return checks.outputs(self.source, written, self.outputs, (self.options.signature, None))
 
 
+@checked
 def freeze(
     model: ModelOrPath,
     outputs: Names = (),

@@ -40,6 +40,7 @@ from tfsmith.passes.bert_node import (
 from tfsmith.patterns.encoder import Fused, fuse_encoders
 from tfsmith.patterns.replaceable import Skipped
 from tfsmith.records import record, replace
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.files import load
 from tfsmith.verbs.output import place_model
@@ -221,6 +222,7 @@ class Optimized(Result):
         }
 
 
+@checked
 def optimize(
     model: ModelOrPath,
     out: Out = None,

@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tfsmith import records
-from tfsmith.errors import UnreadableFileError
+from tfsmith.errors import UnreadableFileError, UsageError
 from tfsmith.formats.kinds import ALL_KINDS, As, FileKind, destination_of
 from tfsmith.formats.write import inputs_of, write_model
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.passes.interface import Note
 from tfsmith.storage.span import real_path
+from tfsmith.verbs.arguments import checked
 
 if TYPE_CHECKING:  # most outputs need none of it
     from tfsmith.passes.export import AssetFile
-    from tfsmith.verbs.shared import ModelResult
+    from tfsmith.verbs.shared import FilePath, ModelOrResult, ModelResult
     from tfsmith.verbs.verify import Verified
 
 __all__ = ["Placed", "foreign_assets", "place_model", "place_result", "prove_result", "save", "with_assets"]
@@ -25,14 +26,16 @@ __all__ = ["Placed", "foreign_assets", "place_model", "place_result", "prove_res
 _Made = TypeVar("_Made", bound="ModelResult")
 
 
+@checked
 def save(
-    model: Model | ModelResult,
-    path: str | os.PathLike[str],
+    model: ModelOrResult,
+    path: FilePath,
     *,
-    format: As | None = None,
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
     shards: int | None = None,
     link: bool = False,
     force: bool = False,
+    format: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
 ) -> tuple[object, ...]:
     """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
 
@@ -41,11 +44,12 @@ def save(
         path: Its ending decides: `.pb` a GraphDef, `.pbtxt` its text, `.meta` a MetaGraphDef with its checkpoint,
             `.ckpt` or `.ckpt-N` a checkpoint, `.npz` and `.safetensors` its variables, a name without ending (`v1.0`
             has none) or with a slash at its end a SavedModel folder.
-        format: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
+        as_: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
             "safetensors", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its main file).
         shards: The number of data files of a checkpoint; by default as many as there were.
         link: Whether to make hard links of weight files that did not change, in place of copies.
         force: Whether to replace what is there. Files that the model was read from are never replaced.
+        format: Another word for `as_`.
 
     Returns:
         What to beware of.
@@ -54,9 +58,12 @@ def save(
         OutputError: It cannot be written there; what was there before is untouched.
         LimitError: A message would be over 2 GiB.
     """
+    if as_ is not None and format is not None:
+        raise UsageError("{as_} and {format} are the same", remedy="give one of them")
+    as_ = format if as_ is None else as_
     if not isinstance(model, Model):
-        return tuple(model.save(path, as_=format, force=force).notes)
-    return place_model(model, path, format=format, shards=shards, link=link, force=force).notes
+        return tuple(model.save(path, as_=as_, force=force).notes)
+    return place_model(model, path, format=as_, shards=shards, link=link, force=force).notes
 
 
 @records.record

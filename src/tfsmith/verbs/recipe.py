@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ from tfsmith.ir.recipe import Match, Pattern, Recipe, Variant
 from tfsmith.records import record, replace, values
 from tfsmith.storage.place import Output, write_file
 from tfsmith.storage.sink import FileSink
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import _path
 from tfsmith.verbs.shared import MATCHING, Result, open_model
 from tfsmith.view.text import plural
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from tfsmith.patterns.draft import RepeatedBlock
     from tfsmith.verbs.replace import Replaced
-    from tfsmith.verbs.shared import FilePath, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
+    from tfsmith.verbs.shared import FilePath, Files, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
 
 __all__ = [
     "DraftedRecipe",
@@ -100,6 +101,7 @@ def builtin_recipe(name: str) -> Path:
     return _FOLDER / f"{name}.toml"
 
 
+@checked
 def load_recipe(source: FilePath, **matching: Unpack[Matching]) -> Recipe:
     """Reads a recipe: a TOML file, a file of the original tools (`.pb`, `.pbtxt`), or one that comes with tfsmith.
 
@@ -132,7 +134,8 @@ def read_recipe(recipe: RecipeOrPath, options: Mapping[str, Any]) -> Recipe:
     return load_recipe(recipe, **{key: options[key] for key in MATCHING if key in options})
 
 
-def save_recipe(recipe: Recipe, path: FilePath, *, inputs: Iterable[FilePath] = (), force: bool = False) -> None:
+@checked
+def save_recipe(recipe: Recipe, path: FilePath, *, inputs: Files = (), force: bool = False) -> None:
     """Writes a recipe: as TOML if the path ends in `.toml`, else in the format of the original tools.
 
     Args:
@@ -203,6 +206,7 @@ class MadeRecipe(Recipe, Result):
         }
 
 
+@checked
 def make_recipe(
     pattern: PatternOrPath, node: NodeOrPath, recipe: Out = None, *, force: bool = False, **matching: Unpack[Matching]
 ) -> MadeRecipe:
@@ -239,6 +243,7 @@ def load_node(path: FilePath) -> Node:
     return read_node(_path(path))
 
 
+@checked
 def check_recipe(
     recipe: RecipeOrPath,
     model: ModelOrPath,
@@ -343,6 +348,7 @@ class DraftedRecipe(Result):
         }
 
 
+@checked
 def draft_recipe(
     model: ModelOrPath,
     *,
@@ -428,6 +434,7 @@ class RecipeDrawing(Result):
         return {"output": str(self.out), "recipe": self.recipe.name, "matches": found}
 
 
+@checked
 def draw_recipe(
     recipe: RecipeOrPath,
     out: Out,

@@ -15,6 +15,7 @@ from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, meeti
 from tfsmith.patterns.replace import find as find_matches
 from tfsmith.patterns.replace import replace as replace_matches
 from tfsmith.records import field, record
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.recipe import read_recipe
 from tfsmith.verbs.shared import ModelResult, Result, open_model
 from tfsmith.view.text import plural
@@ -72,6 +73,7 @@ class Matches(Result, Sequence[Match]):
         return {"matches": [_match_facts(match) for match in self.matches]}
 
 
+@checked
 def find(
     model: ModelOrPath, recipe: RecipeOrPath, *, functions: bool = True, **options: Unpack[MatchingLoads]
 ) -> Matches:
@@ -195,6 +197,7 @@ class Replaced(Replacement, ModelResult):
         return checks.outputs(self.source, self.model if is_alone else written, {one: one for one in self.outputs})
 
 
+@checked
 def replace(
     model: ModelOrPath,
     recipe: RecipeOrPath,

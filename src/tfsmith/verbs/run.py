@@ -28,6 +28,7 @@ from tfsmith.ir.model import Model
 from tfsmith.records import record
 from tfsmith.storage.place import Output
 from tfsmith.storage.sink import explained
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.output import save
 from tfsmith.verbs.shared import Result, names_of, open_model
@@ -132,6 +133,7 @@ class RunResult(Result, Mapping[str, Any]):
         return third - first
 
 
+@checked
 def run(
     model: ModelOrPath,
     inputs: Feeds = (),
@@ -299,6 +301,7 @@ def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+@checked
 def compile(
     model: ModelOrPath,
     outputs: Names = (),

@@ -17,10 +17,14 @@ from tfsmith.view.text import Section, plain_text
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from numpy.typing import NDArray
+
     from tfsmith.formats.kinds import As, Destination, FileKind
+    from tfsmith.ir.tensor import Tensor
     from tfsmith.verbs.prove import Checks, Verified
 
 __all__ = [
+    "Config",
     "Entries",
     "Feeds",
     "FilePath",
@@ -34,6 +38,7 @@ __all__ = [
     "MatchingLoads",
     "MatchingProves",
     "ModelOrPath",
+    "ModelOrResult",
     "ModelResult",
     "NamePairs",
     "Names",
@@ -48,6 +53,9 @@ __all__ = [
     "SignatureName",
     "Signatures",
     "Sizes",
+    "Tensors",
+    "TensorsOrPath",
+    "Texts",
     "Words",
     "asked_signatures",
     "check_room",
@@ -72,6 +80,10 @@ Renames: TypeAlias = "Mapping[str, str] | Sequence[str | tuple[str, str]]"
 Shapes: TypeAlias = "Mapping[str, Sequence[int | None]]"
 Entries: TypeAlias = "Mapping[str, str]"
 SignatureName: TypeAlias = str
+Texts: TypeAlias = "Mapping[str, str]"
+Tensors: TypeAlias = "Mapping[str, Tensor | NDArray[Any]]"
+TensorsOrPath: TypeAlias = "Model | FilePath | Tensors"
+Config: TypeAlias = "FilePath | Mapping[str, Any]"
 Signatures: TypeAlias = "Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]"
 
 
@@ -379,4 +391,5 @@ def signature_lines(signatures: Mapping[str, Signature]) -> Iterator[str]:
         yield f"signature {key}: {', '.join(found.inputs)} -> {', '.join(found.outputs)}"
 
 
+ModelOrResult: TypeAlias = "Model | ModelResult"
 ModelOrPath: TypeAlias = "Model | ModelResult | str | os.PathLike[str] | bytes | Any"

@@ -11,6 +11,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.passes.interface import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.records import record
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import body_of, graph_text, verify_checksums
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.summary import (
@@ -23,14 +24,16 @@ from tfsmith.view.summary import (
     summary_facts,
     variable_facts,
 )
+from tfsmith.view.summary import summarize as summary_of
 from tfsmith.view.text import Section, human_bytes, human_count
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.verbs.shared import Loads, ModelOrPath
+    from tfsmith.view.summary import Summary
 
-__all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_facts"]
+__all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_facts", "summarize"]
 
 FLAGS = {"checksums": ("--verify",)}
 _PARTS = ("variables", "ops", "nodes", "collections", "functions", "outputs")
@@ -86,6 +89,7 @@ class Shown(Result):
         return dict(self.facts)
 
 
+@checked
 def show(
     model: ModelOrPath,
     *,
@@ -218,16 +222,26 @@ def show_facts(
     return facts
 
 
-def likely_inputs(model: Model) -> tuple[Candidate, ...]:
+@checked
+def summarize(model: ModelOrPath) -> Summary:
+    """What is inside of a model, as a record. Reads structure only."""
+    return summary_of(open_model(model, {}))
+
+
+@checked
+def likely_inputs(model: ModelOrPath) -> tuple[Candidate, ...]:
     """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
-    found = collected(model, "inputs") or guess_inputs(model.graph)
-    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+    opened = open_model(model, {})
+    found = collected(opened, "inputs") or guess_inputs(opened.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(opened))
 
 
-def likely_outputs(model: Model) -> tuple[Candidate, ...]:
+@checked
+def likely_outputs(model: ModelOrPath) -> tuple[Candidate, ...]:
     """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
-    found = collected(model, "outputs") or guess_outputs(model.graph)
-    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+    opened = open_model(model, {})
+    found = collected(opened, "outputs") or guess_outputs(opened.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(opened))
 
 
 def _saver_tensors(model: Model) -> set[str]:

@@ -12,6 +12,7 @@ from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT
 from tfsmith.ir.model import Model
 from tfsmith.passes.thaw import ThawedGraph, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.output import with_assets
 from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
 from tfsmith.view.summary import signature_facts
@@ -75,6 +76,7 @@ class Thawed(ThawedGraph, ModelResult):
         return (checks.signatures if written.signatures else checks.outputs)(self.source, written)
 
 
+@checked
 def thaw(
     model: ModelOrPath,
     *,

@@ -25,6 +25,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.run import engine_options
 from tfsmith.verbs.shared import Result, check_room, names_of, open_model
@@ -186,6 +187,7 @@ def join_verified(found: Sequence[Verified]) -> Verified:
     return replace(first, outputs=outputs, samples=sum(one.samples for one in found), notes=tuple(notes))
 
 
+@checked
 def verify(
     a: ModelOrPath,
     b: ModelOrPath,

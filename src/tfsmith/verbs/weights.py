@@ -5,17 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.errors import NotFoundInModelError, UsageError, WrongFileError
-from tfsmith.ir.model import Model
-from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.span import open_file
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import Result, check_room, open_model
 from tfsmith.view.text import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
@@ -26,9 +25,25 @@ from tfsmith.weights.source import select_weights, weights_of
 from tfsmith.weights.table import ScopeRow, Stats, WeightRow, plain_number, require_finite, scope_rows, weight_rows
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import FilePath, Globs, Loads, ModelOrPath, Out, Pairs
+    from tfsmith.verbs.shared import (
+        Config,
+        FilePath,
+        Files,
+        Globs,
+        Loads,
+        ModelOrPath,
+        Out,
+        Pairs,
+        Tensors,
+        TensorsOrPath,
+        Texts,
+    )
+
+    MapOrPath: TypeAlias = FilePath | WeightMap
 
 __all__ = [
     "FLAGS",
@@ -132,6 +147,7 @@ class WeightReport(Result):
         return facts
 
 
+@checked
 def weights(
     model: ModelOrPath,
     *,
@@ -313,6 +329,7 @@ def _detail(one: Comparison) -> str:
     return f"{human_count(one.unequal)} of {human_count(one.first.shape.elements or 0)} values" if one.unequal else ""
 
 
+@checked
 def load_weights(
     source: ModelOrPath,
     *,
@@ -340,20 +357,21 @@ def load_weights(
     return select_weights(found, match, excluded, training=training)
 
 
+@checked
 def save_weights(
-    weights: Mapping[str, Tensor],
-    path: str | os.PathLike[str],
+    weights: Tensors,
+    path: FilePath,
     *,
     as_: Literal["checkpoint", "npz", "safetensors"] | None = None,
-    metadata: Mapping[str, str] | None = None,
+    metadata: Texts | None = None,
     max_shard_bytes: int | None = None,
-    inputs: Iterable[FilePath] = (),
+    inputs: Files = (),
     force: bool = False,
 ) -> tuple[Path, ...]:
     """Writes weights, whole or not at all. Streams: memory does not grow with them.
 
     Args:
-        weights: Tensors by name; `load_weights` gives them.
+        weights: Tensors or arrays by name; `load_weights` gives them.
         path: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint that TensorFlow restores by names.
         as_: What to write, whatever the name says.
         metadata: What to store beside them, as text by key, on top of what their own file said. Not in checkpoints.
@@ -371,21 +389,22 @@ def save_weights(
     from tfsmith.formats.kinds import WEIGHT_KINDS, destination_of  # looking should not load what writes
     from tfsmith.formats.write import write_weights
 
-    stored = {**(weights.metadata if isinstance(weights, Weights) else {}), **(metadata or {})}
+    given = Weights.of(weights)
+    stored = {**given.metadata, **(metadata or {})}
     destination = destination_of(path, as_, "checkpoint", may=WEIGHT_KINDS)
     if metadata and destination.kind == "checkpoint":
         remedy = "leave it out, or write .npz or .safetensors"
         raise UsageError("a checkpoint holds no metadata", path=path, remedy=remedy)
-    own = weights.files if isinstance(weights, Weights) else ()
-    with destination.output((*own, *inputs), force=force) as output:
+    with destination.output((*given.files, *inputs), force=force) as output:
         place = destination.at(output.aside)
-        files = write_weights(weights, place, metadata=stored, max_shard_bytes=max_shard_bytes)
+        files = write_weights(given, place, metadata=stored, max_shard_bytes=max_shard_bytes)
         return tuple(output.final(file) for file in files)
 
 
+@checked
 def compare_weights(
-    first: Mapping[str, Tensor] | str | os.PathLike[str],
-    second: Mapping[str, Tensor] | str | os.PathLike[str],
+    first: TensorsOrPath,
+    second: TensorsOrPath,
     *,
     tolerance: float = 0.0,
 ) -> list[Comparison]:
@@ -399,15 +418,16 @@ def compare_weights(
     Raises:
         TfsmithError: What is wrong, where, and what to do.
     """
-    one, other = (found if isinstance(found, Mapping) else load_weights(found) for found in (first, second))
+    one, other = (Weights.of(one) if isinstance(one, Mapping) else load_weights(one) for one in (first, second))
     return list(compare_by_name(one, other, tolerance=tolerance))
 
 
+@checked
 def map_weights(
-    weights: Weights | Mapping[str, Tensor],
-    map: str | os.PathLike[str] | WeightMap,
+    weights: Tensors,
+    map: MapOrPath,
     *,
-    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    config: Config | None = None,
     task: str | None = None,
     reverse: bool = False,
     strict: bool = False,
@@ -428,7 +448,7 @@ def map_weights(
     """
     found = map if isinstance(map, WeightMap) else _find_map(map)
     sizes = config if config is None or isinstance(config, Mapping) else _read_config(Path(config))
-    given = weights if isinstance(weights, Weights) else Weights(weights)
+    given = Weights.of(weights)
     checks = builtin_map(found.checks) if found.checks else found
     resized = {rule.rows for rule in found.rules if rule.rows}
     if sizes is not None and not reverse:
@@ -442,12 +462,13 @@ def map_weights(
     return mapped
 
 
+@checked
 def load_bert(
-    path: Model | str | os.PathLike[str],
-    config: str | os.PathLike[str] | Mapping[str, Any] = "bert_config.json",
+    path: ModelOrPath,
+    config: Config = "bert_config.json",
     task: str | None = None,
     *,
-    map: str | os.PathLike[str] = "bert",
+    map: FilePath = "bert",
 ) -> Weights:
     """The weights of a BERT, complete and with every shape checked against its config. Reads no value.
 
