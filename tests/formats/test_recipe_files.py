@@ -123,8 +123,8 @@ OTHERS = {
     "words": (b"just some words", "nor any file that we know"),
 }
 REMEDIES = {
-    "pattern": "pass what `tfsmith extract` wrote",
-    "recipe": "pass what `tfsmith recipe make` wrote, a recipe in TOML, or a name of `tfsmith recipe list`",
+    "pattern": "pass what `tfsmith.extract(model)` wrote",
+    "recipe": "pass what `tfsmith.make_recipe()` wrote, a recipe in TOML, or a name of `tfsmith.list_recipes()`",
     "node": "pass the new node alone",
 }
 

@@ -140,7 +140,7 @@ def test_the_check_offers_it_and_it_works(tmp_path: Path, capsys: pytest.Capture
     write_frozen(bert_classifier(BertConfig.tiny()), tmp_path / "open.pb")
     checked = tfsmith.check(tmp_path / "open.pb", "migraphx")
     remedies = {one.subject: one.remedy for one in checked.obstacles if one.kind == "op"}
-    wanted = f"`tfsmith freeze {tmp_path / 'open.pb'} -o fixed.pb --batch-size 1 --fold-shapes`"
+    wanted = f"`tfsmith.freeze({str(tmp_path / 'open.pb')!r}, out='fixed.pb', batch_size=1, fold_shapes=True)`"
     assert remedies == {"Fill": wanted}
     words = wanted.strip("`").replace("fixed.pb", str(tmp_path / "fixed.pb")).split()
     assert main(words[1:]) == 0

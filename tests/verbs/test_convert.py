@@ -192,7 +192,7 @@ def test_out_that_cannot_hold_it(folder: Path) -> None:
     with pytest.raises(OutputError, match="this version cannot write ONNX"):
         tfsmith.convert(checkpoint, folder / "a", as_="onnx")  # type: ignore[arg-type]
     frozen = Model("graphdef", (MetaGraph(Part.of(Graph((Node("c", "NoOp"),)))),))
-    with pytest.raises(UsageError, match=r"no variables, so it cannot become a checkpoint; `tfsmith thaw`"):
+    with pytest.raises(UsageError, match=r"no variables, so it cannot become a checkpoint; `tfsmith\.thaw\(model\)`"):
         tfsmith.convert(frozen, folder / "a", as_="checkpoint")
     assert files_of(folder) == before
 

@@ -428,7 +428,7 @@ def test_nothing_to_thaw(model: Model, options: dict[str, Any], message: str) ->
 
 
 def test_variables_that_are_there_already() -> None:
-    with pytest.raises(UsageError, match=r"has 3 variables already, such as 'large'; .*`tfsmith export`"):
+    with pytest.raises(UsageError, match=r"has 3 variables already, such as 'large'; .*`tfsmith\.export\(model\)`"):
         tfsmith.thaw(tfsmith.thaw(SEVERAL).model)
     checkpoint = Model("checkpoint", (), {"w": ArrayTensor.of([1.0])})
     with pytest.raises(NotFoundInModelError, match="no graph"):

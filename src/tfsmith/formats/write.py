@@ -282,12 +282,12 @@ def main_file(model: Model) -> Path:
     if path is not None and path.is_dir():
         path = find_main_file(path)
     if path is None or not path.is_file():
-        raise OutputError("the model has no file that could be changed in place", remedy="say where to write it (-o)")
+        raise OutputError("the model has no file that could be changed in place", remedy="say where to write ({out})")
     if path.suffix == ".cpb":
-        raise OutputError("a split SavedModel is not changed in place", path=path, remedy="say where to write it (-o)")
+        raise OutputError("a split SavedModel is not changed in place", path=path, remedy="say where to write ({out})")
     if model.path is not None and model.path.is_dir() and real_path(model.path) not in real_path(path).parents:
         what = "this is a link that leads out of the model, so it is not changed in place"
-        raise OutputError(what, path=path, remedy="say where to write it (-o)")
+        raise OutputError(what, path=path, remedy="say where to write ({out})")
     return path
 
 

@@ -112,7 +112,7 @@ class Converted(ReworkedModel, ModelResult):
     def prove(self, written: Model, checks: Checks) -> Verified:
         """Compares every signature, as close as the type of the weights allows."""
         if not (self.source.has_graph and written.has_graph):
-            remedy = "compare checkpoints with `tfsmith weights A --compare B`"
+            remedy = "compare the weights of checkpoints instead"
             raise UsageError("only a model with a graph can be run", path=self.source.path, remedy=remedy)
         return records.replace(checks, dtype=self.options.dtype).signatures(self.source, written)
 

@@ -124,7 +124,7 @@ def body_of(model: Model, function: str | None) -> Body:
     found = model.graph.library.get(function)
     if found is None:
         near = nearest(function, model.graph.library)
-        remedy = f"the nearest are {', '.join(near)}" if near else "`tfsmith show --functions` lists them"
+        remedy = f"the nearest are {', '.join(near)}" if near else "{show(model, functions=True)} lists them"
         raise NotFoundInModelError(f"there is no function {function!r}", path=model.path, remedy=remedy)
     return found
 

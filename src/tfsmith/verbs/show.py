@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.errors import Hint, NotFoundInModelError, UsageError
 from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
@@ -357,7 +357,7 @@ def _likely(likely: Mapping[str, Any]) -> Iterable[Section]:
         rows = [
             (row["tensor"], row["op"], row["dtype"] or "?", _shape(row["shape"]), row["reason"]) for row in likely[role]
         ]
-        notes = () if rows else ("none found; `tfsmith show --nodes` lists all nodes",)
+        notes = () if rows else (Hint("none found; {show(model, nodes=True)} lists all nodes"),)
         yield Section(f"likely {role}", rows, notes=notes)
 
 
