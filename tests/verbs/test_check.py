@@ -124,8 +124,8 @@ def test_strings() -> None:
     ("shape", "option"),
     [
         (Shape((-1, 128)), "batch_size=1"),
-        (Shape((-1, -1)), "--input-shape x=1,..."),
-        (Shape(None), "--input-shape x=1,..."),
+        (Shape((-1, -1)), "input_shapes={'x': [1, '...']}"),
+        (Shape(None), "input_shapes={'x': [1, '...']}"),
     ],
 )
 def test_open_dimensions(shape: Shape, option: str) -> None:
