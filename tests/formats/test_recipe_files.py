@@ -143,7 +143,9 @@ def test_other_files_are_told_apart(tmp_path: Path, name: str, wanted: str) -> N
     assert says in caught.value.what
     if "wanted" in caught.value.what:
         makes = (wanted, name.partition(".")[0]) == ("recipe", "pattern")
-        assert ("`tfsmith.make_recipe('PATTERN', 'NODE', 'RECIPE')`" if makes else REMEDIES[wanted]) in str(caught.value)
+        assert ("`tfsmith.make_recipe('PATTERN', 'NODE', 'RECIPE')`" if makes else REMEDIES[wanted]) in str(
+            caught.value
+        )
 
 
 def test_folders_and_missing_files(tmp_path: Path) -> None:

@@ -396,4 +396,5 @@ def test_dropout_has_a_recipe() -> None:
     path = TF2_MODEL.parent / "training"
     found = tfsmith.check(path, "migraphx")
     random = [one for one in found.obstacles if one.subject == "RandomUniform"]
-    assert [one.remedy for one in random] == [f"`tfsmith.replace({str(tfsmith.load(path).path)!r}, 'dropout-removal', out='OUT')`"]
+    command = f"`tfsmith.replace({str(tfsmith.load(path).path)!r}, 'dropout-removal', out='OUT')`"
+    assert [one.remedy for one in random] == [command]

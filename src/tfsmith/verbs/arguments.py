@@ -76,6 +76,8 @@ def checked(function: _Function) -> _Function:
             if name not in annotations and name not in named:
                 raise _unknown(function.__name__, name, annotations)
         found = {name: _taken(name, value, annotations, defaults) for name, value in options.items()}
+        if found.get("force"):
+            _check_force(dict(zip(positional, arguments, strict=False)) | found, annotations)
         return function(*arguments, *given[len(positional) :], **found)
 
     return cast(_Function, call)
@@ -95,6 +97,13 @@ def words_of(function: Callable[..., Any]) -> dict[str, str]:
     group = notes[code.co_varnames[count]].removeprefix("Unpack[").removesuffix("]")
     kinds = getattr(shared, group).__annotations__
     return found | {name: getattr(kind, "__forward_arg__", kind) for name, kind in kinds.items()}
+
+
+def _check_force(found: Mapping[str, Any], annotations: Mapping[str, str]) -> None:
+    """Refuses to replace what is there where nothing is written."""
+    outs = [name for name, kind in annotations.items() if kind.removesuffix(" | None") == "Out"]
+    if outs and all(found.get(name) is None for name in outs):
+        raise UsageError(f"{{force}} goes with {{{outs[0]}}}", remedy=f"add {{{outs[0]}}}, or leave it out")
 
 
 def _unknown(function: str, name: str, known: Iterable[str]) -> UsageError:

@@ -18,9 +18,9 @@ from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.output import with_assets
-from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
+from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines, sized
 from tfsmith.view.summary import signature_facts
-from tfsmith.view.text import human_bytes, plural
+from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -70,8 +70,10 @@ class Converted(ReworkedModel, ModelResult):
     def report(self) -> Iterator[str]:
         """What was written, and how many tensors have other names or types."""
         count = len(self.model.variables)
-        weights = f", {plural(count, 'tensor')}, {human_bytes(self._bytes())}" if count else ""
-        yield f"Wrote {self.out or 'nothing yet'} ({_KINDS[self.model.kind]}{weights})"
+        facts = (_KINDS[self.model.kind], *((plural(count, "tensor"),) if count else ()))
+        yield (
+            f"Nothing was written yet ({', '.join(facts)})" if self.out is None else f"Wrote {sized(self.out, *facts)}"
+        )
         renamed = sum(new is not None for new in self.names.values())
         done: tuple[tuple[int, str], ...] = ((len(self.names) - renamed, "dropped"), (renamed, "renamed"))
         done = (*done, (len(self.cast), f"cast to {self.options.dtype}"))

@@ -15,7 +15,7 @@ from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.output import with_assets
-from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
+from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
 from tfsmith.view.summary import signature_facts
 
 if TYPE_CHECKING:
@@ -56,7 +56,8 @@ class Exported(ExportedGraph, ModelResult):
 
     def report(self) -> Iterator[str]:
         """How many variables it has, where it lies, its signatures and files."""
-        yield f"Exported {len(self.variables)} variables to {self.out or 'a SavedModel in memory'}"
+        place = "a SavedModel in memory" if self.out is None else sized(self.out)
+        yield f"Exported {len(self.variables)} variables to {place}"
         yield from signature_lines(self.model.signatures)
         yield from (f"asset {asset.path}" for asset in self.assets)
 
@@ -64,6 +65,7 @@ class Exported(ExportedGraph, ModelResult):
         """The same as plain data, ready for JSON."""
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "variables": list(self.variables),
             "signatures": signature_facts(self.model.signatures),
             "assets": [asset.path for asset in self.assets],

@@ -14,7 +14,7 @@ from tfsmith.records import field, record, replace
 from tfsmith.storage.place import Output
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import _path, body_of
-from tfsmith.verbs.shared import Result, open_model
+from tfsmith.verbs.shared import Result, open_model, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Extracted(Pattern, Result):
         """How much was found, and where it was written."""
         seeds, others = plural(len(self.seed_nodes), "seed"), plural(len(self.internal_nodes), "other node")
         counts = f"{seeds}, {others}, {plural(len(self.inputs), 'input')}"
-        yield counts if self.out is None else f"Wrote {self.out} ({counts})"
+        yield counts if self.out is None else f"Wrote {sized(self.out, counts)}"
 
     def to_json(self) -> dict[str, Any]:
         """The names of all nodes and inputs."""

@@ -22,7 +22,7 @@ from tfsmith.engines.samples import (
     split_rows,
 )
 from tfsmith.engines.tensorflow import measure_speed
-from tfsmith.errors import EngineError, UsageError
+from tfsmith.errors import EngineError, Hint, UsageError
 from tfsmith.formats.kinds import destination_of
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.attr import Attr
@@ -47,7 +47,7 @@ from tfsmith.verbs.output import place_model
 from tfsmith.verbs.replace import Replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
-from tfsmith.verbs.shared import Result, names_of, open_model
+from tfsmith.verbs.shared import Result, names_of, open_model, size_of, sized
 from tfsmith.verbs.verify import Verified
 from tfsmith.verbs.verify import verify as verify_models
 from tfsmith.view.text import Section
@@ -191,7 +191,7 @@ class Optimized(Result):
             row = (*sizes, f"{speed.before_ms:.2f} ms", f"{speed.after_ms:.2f} ms", f"{speed.speedup:.2f}")
             yield Section("", [row], ("batch", "sequence", "before", "after", "times faster"))
         if self.out is not None:
-            yield f"Wrote {self.out}"
+            yield f"Wrote {sized(self.out)}"
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -205,6 +205,7 @@ class Optimized(Result):
         }
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "before_ms": None if speed is None else speed.before_ms,
             "after_ms": None if speed is None else speed.after_ms,
             "speedup": None if speed is None else speed.speedup,
@@ -299,6 +300,7 @@ def optimize(
     longest = max_sequence_length or (max(_LONGEST, sequence_length or 0) if has_open_length(program) else known)
     fused = _configured(replaced.model, longest, bfloat16=bfloat16)
     given = bind_feeds(program.inputs, _read(program, inputs)) if inputs else None
+    read = (*_files(inputs), *_files(calibrate), *op_libraries)
     tried = _Inputs(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
     data = split_rows(program, _read(program, calibrate)) if calibrate else None
     is_run = verify or repeat > 0 or data is not None
@@ -311,12 +313,14 @@ def optimize(
 
     if out is None:
         return trial()
-    destination_of(out, as_, opened.kind).output(inputs_of(opened), force=force).check()  # before the long work
+    destination_of(out, as_, opened.kind).output(
+        (*inputs_of(opened), *read), force=force
+    ).check()  # before the long work
     found = trial()
     if not found.is_right:
         return found
     step("writing")
-    placed = place_model(found.model, out, before=opened, format=as_, link=link, force=force)
+    placed = place_model(found.model, out, before=opened, inputs=read, format=as_, link=link, force=force)
     return replace(found, out=placed.path, notes=(*found.notes, *placed.notes))
 
 
@@ -326,12 +330,17 @@ def _read(program: ModelProgram, feeds: Feeds) -> dict[str, Any]:
     Raises:
         UsageError: It is another file.
     """
-    for text in () if isinstance(feeds, Mapping) else names_of(feeds):
+    for text in _files(feeds):
         if Path(text).suffix != ".npz":
             raise UsageError(
                 "inputs are given as .npz", path=text, remedy="save them with numpy.savez, each by its key"
             )
     return read_feeds(program.inputs, feeds)[0]
+
+
+def _files(feeds: Feeds) -> tuple[str, ...]:
+    """The files that data are read from."""
+    return () if isinstance(feeds, Mapping) else names_of(feeds)
 
 
 def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
@@ -345,8 +354,8 @@ def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
         done = _by_structure(done, fuse_encoders(model, outputs))
     if not done.matches:
         old = [node.name for _, node in bert_nodes(model)]
-        reason = f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes" if old else None
-        return replace(done, reason=reason or done.reason)
+        reason = f"it has a node Bert already, {old[0]}, and {{configure(model)}} sets its attributes" if old else None
+        return replace(done, reason=Hint(reason) if reason else done.reason)
     fused = with_bert_op(done.model)
     adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
     if len(adders) == 1:

@@ -17,7 +17,7 @@ from tfsmith.storage.place import Output, write_file
 from tfsmith.storage.sink import FileSink
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import _path
-from tfsmith.verbs.shared import MATCHING, Result, open_model
+from tfsmith.verbs.shared import MATCHING, Result, open_model, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class MadeRecipe(Recipe, Result):
         found = plural(len(query.nodes), "node")
         taken = f"takes {len(target.inputs)} of {plural(len(query.inputs), 'input')}"
         what = f"{found} become {target.rename}, a {target.op}, which {taken}"
-        yield what if self.out is None else f"Wrote {self.out} ({what})"
+        yield what if self.out is None else f"Wrote {sized(self.out, what)}"
 
     def to_json(self) -> dict[str, Any]:
         """The names of the nodes and of what enters them."""
@@ -330,7 +330,7 @@ class DraftedRecipe(Result):
         """How much becomes one node."""
         weights = plural(sum(one.kind == "weight" for one in self.block.inputs), "weight")
         blocks = f"{self.block.units} blocks of {plural(self.block.nodes, 'node')} and {weights}"
-        yield f"Wrote {self.out} ({blocks} become one {self.op})"
+        yield f"Wrote {sized(self.out, f'{blocks} become one {self.op}')}"
 
     def to_json(self) -> dict[str, Any]:
         """What was found, with every input."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tfsmith.errors import Hint, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Match, Miss, Recipe, Unit
@@ -17,7 +18,7 @@ from tfsmith.patterns.replace import replace as replace_matches
 from tfsmith.records import field, record
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.recipe import read_recipe
-from tfsmith.verbs.shared import ModelResult, Result, open_model
+from tfsmith.verbs.shared import ModelResult, Result, open_model, size_of, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ class Replaced(Replacement, ModelResult):
     def report(self) -> Iterator[str]:
         """The matches, the new nodes, and how many are gone; or why nothing matched."""
         if not self.matches:
-            yield f"No match: {self.reason}{'' if self.is_trial else '; nothing was written'}"
+            yield Hint(f"No match: {data_of(self.reason or '')}{'' if self.is_trial else '; nothing was written'}")
             if self.explain and not self.skipped:
                 yield from _miss_lines(self.nearest_miss)
             return
@@ -147,7 +148,7 @@ class Replaced(Replacement, ModelResult):
         if removed:
             yield f"  - {plural(removed, 'node')}{' would go' if self.is_trial else ''}"
         if self.out is not None:
-            yield f"Wrote {self.out}"
+            yield f"Wrote {sized(self.out)}"
 
     def to_json(self) -> dict[str, Any]:
         """The same, with all that was bound."""
@@ -155,6 +156,7 @@ class Replaced(Replacement, ModelResult):
         miss = self.nearest_miss
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "matches": [_match_facts(match) for match in self.matches],
             "added": [{"name": node.name, "op": node.op, "inputs": list(node.inputs)} for node in added],
             "removed": removed,

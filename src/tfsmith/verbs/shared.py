@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
-from tfsmith.view.text import Section, plain_text
+from tfsmith.view.text import Section, human_bytes, plain_text
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -62,6 +63,8 @@ __all__ = [
     "names_of",
     "open_model",
     "signature_lines",
+    "size_of",
+    "sized",
 ]
 
 FilePath: TypeAlias = "str | os.PathLike[str]"
@@ -288,6 +291,8 @@ class ModelResult(Result):
             shared: The verb's shared options. With `verify`, only what computes the same as the original is placed;
                 without an output, the result says whether it does.
         """
+        if out is None and shared.get("as_") is not None:
+            raise UsageError("{as_} goes with {out}", remedy="add {out}, or leave it out")
         if out is None and not shared.get("verify"):
             return self
         from tfsmith.verbs.output import place_result, prove_result  # looking should not load what writes
@@ -383,6 +388,30 @@ def asked_signatures(
     if inputs or outputs:
         found[name] = (dict(inputs or {}), dict(outputs or {}))
     return found
+
+
+def size_of(out: Path | None) -> int | None:
+    """How many bytes an output has on the disk: a file, all of a folder, or all files of a set; None if it is gone."""
+    if out is None:
+        return None
+    prefix = re.escape(out.name.removesuffix(".meta"))
+    of_set = re.compile(rf"{prefix}(\.meta|\.index|\.data-\d{{5}}-of-\d{{5}})")
+    try:
+        if out.is_dir():
+            return sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+        if out.is_file() and out.suffix != ".meta":
+            return out.stat().st_size
+        sizes = [path.stat().st_size for path in out.parent.iterdir() if of_set.fullmatch(path.name)]
+    except OSError:
+        return None
+    return sum(sizes) if sizes else None
+
+
+def sized(out: Path | None, *facts: str) -> str:
+    """An output with what it is and how large: `frozen.pb (graph, 1.2 MB)`."""
+    size = size_of(out)
+    words = [*facts, *([] if size is None else [human_bytes(size)])]
+    return f"{out} ({', '.join(words)})" if words else str(out)
 
 
 def signature_lines(signatures: Mapping[str, Signature]) -> Iterator[str]:
