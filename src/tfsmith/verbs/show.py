@@ -367,7 +367,7 @@ def _variables(rows: Sequence[Mapping[str, Any]]) -> Section:
     if any("variable" in row for row in rows):
         named = [(*cells, row.get("variable", "")) for cells, row in zip(table, rows, strict=True)]
         header = ("name", "dtype", "shape", "size", "variable")
-        return Section("variables", named, header, notes, right=frozenset({3}))
+        return Section("variables", named, header, notes, right=frozenset({3}), drop=(3, 1, 2))
     return Section("variables", table, ("name", "dtype", "shape", "size"), notes, right=frozenset({3}))
 
 

@@ -292,7 +292,9 @@ def _table(rows: Sequence[WeightRow], scopes: Sequence[ScopeRow] | None) -> Sect
         header = (*header, "variable")
         lines = [(*cells, row.variable or "") for cells, row in zip(lines, rows, strict=True)]
     last = 9 if stats else 4
-    return Section("", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, last)))
+    return Section(
+        "", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, last)), drop=(3, 1, 2)
+    )
 
 
 def _stats(stats: Stats | None) -> tuple[str, ...]:
