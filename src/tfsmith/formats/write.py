@@ -10,10 +10,10 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfsmith.errors import OutputError, UsageError, WrongFileError
+from tfsmith.errors import InvalidModelError, OutputError, UsageError, WrongFileError
 from tfsmith.formats.graph.graphdef import check_size, plan_graph
 from tfsmith.formats.kinds import Destination, find_main_file
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import Tensor
@@ -24,6 +24,7 @@ from tfsmith.wire.plan import WritePlan
 
 __all__ = [
     "Written",
+    "check_written",
     "graph_to_text",
     "inputs_of",
     "main_file",
@@ -56,6 +57,27 @@ def inputs_of(model: Model) -> tuple[Path, ...]:
     """The files and folders that a model was read from; none of them may be replaced."""
     stored = () if model.checkpoint is None else model.checkpoint.files
     return tuple(path for path in dict.fromkeys((model.path, *model.origins, *stored)) if path is not None)
+
+
+def check_written(model: Model, *, is_kept: bool) -> None:
+    """Refuses graphs that TensorFlow would refuse to load. Decodes every node of what is not written back verbatim.
+
+    Args:
+        model: What is to be written.
+        is_kept: Whether it is the kind of file that it was read from: graphs that nobody edited are then written back
+            as they are, whatever is wrong with them.
+
+    Raises:
+        InvalidModelError: An input is not there, two nodes have one name, an attribute is of another kind, and so on.
+    """
+    if is_kept and model.raw is not None:
+        return
+    try:
+        for meta in model.meta_graphs:
+            if not is_kept or (meta.raw is None and meta.graph_part.raw is None):
+                check_graph(meta.graph, complete=True)
+    except InvalidModelError as error:
+        raise error.at(model.path if error.path is None else None) from None
 
 
 def write_model(
@@ -300,6 +322,7 @@ def write_main_file(model: Model, path: Path) -> None:
         OutputError: It cannot be written.
         LimitError: It would be over 2 GiB.
     """
+    check_written(model, is_kept=True)
     message, plan = _plan(model)
     if path.suffix == ".pbtxt":
         from tfsmith.wire.text_file import write_text_file

@@ -143,17 +143,24 @@ _LOOKED_INTO = frozenset(
 _REMEDY = "TensorFlow refuses this graph too; write it again from its source"
 
 
-def check_graph(graph: Graph) -> None:
+def check_graph(graph: Graph, *, complete: bool = False) -> None:
     """Checks all nodes of a graph and of its functions; linear.
 
+    Args:
+        graph: The graph.
+        complete: Whether the attributes of every node are checked, as TensorFlow does when it loads a graph; that
+            decodes them all. Else only those of nodes that passes look into.
+
     Raises:
-        InvalidModelError: Two nodes have one name, an input is not there, nodes wait for each other in a circle, or a
-            node that passes look into does not fit the definition of its op.
+        InvalidModelError: A node has no name or that of another, an input is not there, nodes wait for each other in a
+            circle, or a node does not fit the definition of its op.
     """
     bodies: list[Body] = [graph, *graph.library.values()]
     for body in bodies:
         body.topological_order()
-        checker = Checker(body)
+        if "" in body.by_name:
+            raise InvalidModelError("a node has no name", where=body.title, remedy=_REMEDY)
+        checker = Checker(body, complete=complete)
         for node in body:
             checker.check(node)
 
@@ -172,8 +179,9 @@ class _Rules:
 class Checker:
     """Holds the nodes of one body against the definitions of their ops. Ops that nobody defines pass."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, *, complete: bool = False) -> None:
         self._body = body
+        self._complete = complete
         self._is_graph = isinstance(body, Graph)
         self._known: dict[str, _Rules | None] = {}
 
@@ -183,7 +191,7 @@ class Checker:
         Raises:
             InvalidModelError: An attribute is missing or of another kind, or the number of inputs is wrong.
         """
-        rules = self._rules(node.op) if node.op in _LOOKED_INTO else None
+        rules = self._rules(node.op) if self._complete or node.op in _LOOKED_INTO else None
         if rules is not None:
             self._check_attrs(node, rules)
             self._check_inputs(node, rules)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tfsmith import records
 from tfsmith.errors import UnreadableFileError, UsageError
 from tfsmith.formats.kinds import ALL_KINDS, As, FileKind, destination_of
-from tfsmith.formats.write import inputs_of, write_model
+from tfsmith.formats.write import check_written, inputs_of, write_model
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.passes.interface import Note
 from tfsmith.storage.span import real_path
@@ -127,6 +127,8 @@ def place_model(
         notes += foreign_assets(model, original)
     if format is None and destination.kind == "checkpoint" and original.has_graph:
         notes.append(Note("a checkpoint has no graph", (), f"{destination.path.name}.meta is written with its graph"))
+    is_text = original.path is not None and original.path.suffix == ".pbtxt"
+    check_written(model, is_kept=original.kind == destination.holds and is_text == destination.text)
     is_right = True
     with output:
         place = destination.at(output.aside)
