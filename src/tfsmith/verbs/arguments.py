@@ -89,7 +89,7 @@ def words_of(function: Callable[..., Any]) -> dict[str, str]:
     code = plain.__code__
     count = code.co_argcount + code.co_kwonlyargcount
     notes = plain.__annotations__
-    found = {name: notes[name] for name in code.co_varnames[:count] if name in notes}
+    found = {name: notes[name] for name in code.co_varnames[:count] if name in notes and name != "self"}
     if not code.co_flags & 0x08:  # CO_VARKEYWORDS
         return found
     from tfsmith.verbs import shared

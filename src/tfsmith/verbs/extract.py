@@ -51,6 +51,7 @@ class Extracted(Pattern, Result):
         nodes = [f"debug: node {node.name} ({node.op})" for node in self.nodes]
         return nodes + [f"debug: input {name}" for name in self.inputs]
 
+    @checked
     def save(self, path: FilePath, *, force: bool = False) -> Extracted:
         """Writes the pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
 

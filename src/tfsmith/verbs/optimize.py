@@ -166,7 +166,7 @@ class Optimized(Result):
         found: list[str] = []
         if self.speed is not None and self.speed.speedup < 1:  # small models, long sequences, or a busy machine
             slow = "the result is slower than the original here; time it again with more {repeat}"
-            found.append(f"{slow}, on the sizes that you use")
+            found.append(Hint(f"{slow}, on the sizes that you use"))
         if self.replaced.matches and not self.is_right:
             found.append("error: the result does not answer as the original does; it was not written")
         return tuple(found)

@@ -126,7 +126,7 @@ def place_model(
     elif destination.kind == "saved_model":
         notes += foreign_assets(model, original)
     if format is None and destination.kind == "checkpoint" and original.has_graph:
-        notes.append(Note("a checkpoint has no graph", (), f"{destination.path.name}.meta is written with its graph"))
+        notes.append(Note("a checkpoint has no graph", (), f"write {destination.path.name}.meta to keep it"))
     is_text = original.path is not None and original.path.suffix == ".pbtxt"
     check_written(model, is_kept=original.kind == destination.holds and is_text == destination.text)
     is_right = True

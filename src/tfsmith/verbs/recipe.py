@@ -178,6 +178,7 @@ class MadeRecipe(Recipe, Result):
     out: Path | None = None
     notes: tuple[str, ...] = ()
 
+    @checked
     def save(self, path: FilePath, *, force: bool = False) -> MadeRecipe:
         """Writes it, as `save_recipe` does.
 
@@ -314,6 +315,7 @@ class DraftedRecipe(Result):
         """The TOML, where it was not written to a file."""
         return self.toml if self.out is None else None
 
+    @checked
     def save(self, path: FilePath, *, force: bool = False) -> DraftedRecipe:
         """Writes the recipe as a TOML file, with its comments.
 

@@ -22,7 +22,7 @@ from tfsmith.engines.runner import (
     mixed_output,
     run_in_chunks,
 )
-from tfsmith.errors import UsageError
+from tfsmith.errors import Hint, UsageError
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.model import Model
 from tfsmith.records import record
@@ -262,7 +262,7 @@ def _chunk(runner: Runner, feeds: Mapping[str, Any], asked: int | None) -> tuple
     if mixed is not None and asked is None:
         return (
             0,
-            (f"the batch is large, but runs in one: rows of output {mixed!r} depend on each other ({{chunk}})",),
+            (Hint(f"the batch is large, but runs in one: rows of output {mixed!r} depend on each other ({{chunk}})"),),
             (),
         )
     if mixed is not None:

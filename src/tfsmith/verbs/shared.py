@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
+from tfsmith.verbs.arguments import checked
 from tfsmith.view.text import Section, human_bytes, plain_text
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tfsmith.formats.kinds import As, Destination, FileKind
+    from tfsmith.formats.kinds import Destination, FileKind
     from tfsmith.ir.tensor import Tensor
     from tfsmith.verbs.prove import Checks, Verified
 
@@ -267,7 +268,14 @@ class ModelResult(Result):
         """Whether the result computes what the original does, as far as that was asked."""
         return self.verified is None or self.verified.is_same
 
-    def save(self: _Made, path: FilePath, *, as_: As | None = None, force: bool = False) -> _Made:
+    @checked
+    def save(
+        self: _Made,
+        path: FilePath,
+        *,
+        as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+        force: bool = False,
+    ) -> _Made:
         """Writes the model, whole or not at all.
 
         Args:

@@ -86,7 +86,7 @@ class Shown(Result):
 
     def to_json(self) -> dict[str, Any]:
         """The facts."""
-        return dict(self.facts)
+        return dict(self.facts) if self.text is None else {**self.facts, "text": self.text}
 
 
 @checked

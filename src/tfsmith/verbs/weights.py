@@ -94,11 +94,12 @@ class WeightReport(Result):
     def __bool__(self) -> bool:
         return all(one.is_equal(any_dtype=self.loose) for one in self.comparisons or ())
 
+    @checked
     def save(
         self,
         path: FilePath,
         *,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Texts | None = None,
         max_shard_bytes: int | None = None,
         force: bool = False,
     ) -> WeightReport:
