@@ -278,7 +278,7 @@ def test_the_command(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names: list[str | Path] = ["--rename", folder / "names.txt", "--rename", folder / "names.json"]
     code, out, err = run(capsys, folder / "in" / "m", "-o", folder / "out.meta", *names, "--shards", "2")
     assert (code, err) == (0, "")
-    assert out == f"Wrote {folder / 'out.meta'} (graph, 3 tensors, 24 B)\n3 renamed\n"
+    assert out == f"Wrote {folder / 'out.meta'} (graph, 3 tensors, 2.1 kB)\n3 renamed\n"
     assert set(values_of(folder / "out")) == {"v", "v/Adam", "step"}
     code, out, err = run(
         capsys, folder / "in" / "sm", "-o", folder / "sm", "--inference-only", "--dtype", "float16", "--json",

@@ -235,7 +235,9 @@ def warn(notes: Iterable[object], spell: Speller = spelled) -> None:
 
 def said(note: object, spell: Speller = spelled) -> str:
     """A note as a line, with its options as a command takes them."""
-    return note.worded(spell) if isinstance(note, Note) else worded(str(note), spell)
+    if isinstance(note, Note):
+        return note.worded(spell)
+    return worded(note if isinstance(note, str) else str(note), spell)
 
 
 @contextmanager

@@ -60,12 +60,12 @@ def inputs_of(model: Model) -> tuple[Path, ...]:
 
 
 def check_written(model: Model, *, is_kept: bool) -> None:
-    """Refuses graphs that TensorFlow would refuse to load. Decodes every node of what is not written back verbatim.
+    """Refuses graphs that TensorFlow would refuse to load. Decodes every node, or only those that were edited.
 
     Args:
         model: What is to be written.
-        is_kept: Whether it is the kind of file that it was read from: graphs that nobody edited are then written back
-            as they are, whatever is wrong with them.
+        is_kept: Whether it is the kind of file that it was read from: what nobody edited is then written back as it
+            is, byte for byte, whatever is wrong with it. The edges of an edited graph are checked all the same.
 
     Raises:
         InvalidModelError: An input is not there, two nodes have one name, an attribute is of another kind, and so on.
@@ -75,7 +75,7 @@ def check_written(model: Model, *, is_kept: bool) -> None:
     try:
         for meta in model.meta_graphs:
             if not is_kept or (meta.raw is None and meta.graph_part.raw is None):
-                check_graph(meta.graph, complete=True)
+                check_graph(meta.graph, attrs="edited" if is_kept else "all")
     except InvalidModelError as error:
         raise error.at(model.path if error.path is None else None) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.body import Body, Part
@@ -143,13 +144,14 @@ _LOOKED_INTO = frozenset(
 _REMEDY = "TensorFlow refuses this graph too; write it again from its source"
 
 
-def check_graph(graph: Graph, *, complete: bool = False) -> None:
+def check_graph(graph: Graph, *, attrs: Literal["needed", "edited", "all"] = "needed") -> None:
     """Checks all nodes of a graph and of its functions; linear.
 
     Args:
         graph: The graph.
-        complete: Whether the attributes of every node are checked, as TensorFlow does when it loads a graph; that
-            decodes them all. Else only those of nodes that passes look into.
+        attrs: Whose attributes are checked, as TensorFlow does when it loads a graph: those of nodes that passes look
+            into, of nodes that are not as their file has them, or of all, which decodes them. Of ops that only the
+            model's own file defines, none but the first.
 
     Raises:
         InvalidModelError: A node has no name or that of another, an input is not there, nodes wait for each other in a
@@ -160,7 +162,7 @@ def check_graph(graph: Graph, *, complete: bool = False) -> None:
         body.topological_order()
         if "" in body.by_name:
             raise InvalidModelError("a node has no name", where=body.title, remedy=_REMEDY)
-        checker = Checker(body, complete=complete)
+        checker = Checker(body, attrs=attrs)
         for node in body:
             checker.check(node)
 
@@ -179,9 +181,9 @@ class _Rules:
 class Checker:
     """Holds the nodes of one body against the definitions of their ops. Ops that nobody defines pass."""
 
-    def __init__(self, body: Body, *, complete: bool = False) -> None:
+    def __init__(self, body: Body, *, attrs: Literal["needed", "edited", "all"] = "needed") -> None:
         self._body = body
-        self._complete = complete
+        self._attrs = attrs
         self._is_graph = isinstance(body, Graph)
         self._known: dict[str, _Rules | None] = {}
 
@@ -191,13 +193,19 @@ class Checker:
         Raises:
             InvalidModelError: An attribute is missing or of another kind, or the number of inputs is wrong.
         """
-        rules = self._rules(node.op) if self._complete or node.op in _LOOKED_INTO else None
+        rules = self._rules(node.op) if self._is_checked(node) else None
         if rules is not None:
             self._check_attrs(node, rules)
             self._check_inputs(node, rules)
         for text in node.inputs if self._is_graph else ():
             if ":" in text:
                 self._check_output(node, text)
+
+    def _is_checked(self, node: Node) -> bool:
+        if node.op in _LOOKED_INTO and self._attrs != "edited":
+            return True
+        is_meant = self._attrs == "all" or (self._attrs == "edited" and node.raw is None)
+        return is_meant and builtin_op(node.op) is not None
 
     def _check_attrs(self, node: Node, rules: _Rules) -> None:
         attrs = node.attrs
@@ -206,6 +214,8 @@ class Checker:
             if found is None:
                 if name in rules.required:
                     raise self._refusal(f"attribute {name!r} of op {node.op} is missing", node)
+            elif found.kind == "none" and self._attrs != "needed":
+                continue  # nothing is stored, and so nothing of another kind
             elif found.kind != kind and not self._may_stand_for(found.kind, kind):
                 what = f"attribute {name!r} of op {node.op} is of kind {found.kind}, not {kind}"
                 raise self._refusal(what, node)

@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast
 from tfsmith.errors import UsageError
 from tfsmith.records import record
 
-__all__ = ["checked", "words_of"]
+__all__ = ["checked", "shown", "words_of"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _LITERAL = re.compile(r"Literal\[(.+)\]")
@@ -27,6 +27,8 @@ _WITHOUT_NAMES = frozenset({"tags", "other_tags"})
 """Of tags there may be none."""
 
 
+_LATER = frozenset({"step"})
+"""What is refused by who looks for it, with the folder's name."""
 _FORMATS = frozenset({"as_", "format"})
 """Formats, of which the writer knows more than the list of those that it writes."""
 
@@ -117,7 +119,7 @@ def _unknown(function: str, name: str, known: Iterable[str]) -> UsageError:
 def _taken(name: str, value: Any, annotations: Mapping[str, str], defaults: Mapping[str, Any]) -> Any:
     """An argument as the function wants it."""
     annotation = annotations.get(name)
-    if annotation is None:  # `self`
+    if annotation is None or name in _LATER:  # `self`
         return value
     kind = annotation.removesuffix(" | None")
     if value is None and (kind != annotation or kind == "Out" or name in defaults or name not in annotations):
@@ -134,13 +136,13 @@ def _taken(name: str, value: Any, annotations: Mapping[str, str], defaults: Mapp
 
 
 def _refusal(name: str, value: Any, item: Any, word: _Word) -> UsageError:
-    got = f"not {_shown(value)}" if item is value else f"but {_shown(item)} is in it"
+    got = f"not {shown(value)}" if item is value else f"but {shown(item)} is in it"
     if isinstance(value, str) and word.what == "a whole number" and value.strip().lstrip("-").isdecimal():
         return UsageError(f"{{{name}}} takes {word.what}, {got}", remedy=f"pass {{{name}={int(value)}}}")
     return UsageError(f"{{{name}}} takes {word.what}, {got}", remedy=word.remedy or f"pass {{{name}={word.example}}}")
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """A value in a sentence, however long it is."""
     if isinstance(value, type):
         return f"the class {value.__name__}"
@@ -179,7 +181,7 @@ def _truth(value: Any) -> bool:
 
 def _whole(value: Any) -> int:
     """A whole number, of numpy too. An array of one is none."""
-    if isinstance(value, bool) or hasattr(value, "__len__") or not hasattr(value, "__index__"):
+    if isinstance(value, (bool, type)) or hasattr(value, "__len__") or not hasattr(value, "__index__"):
         raise _Refused(value)
     return index(value)
 

@@ -14,7 +14,7 @@ from tfsmith.ir.body import Body, Part
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.verbs.arguments import checked
+from tfsmith.verbs.arguments import checked, shown
 
 if TYPE_CHECKING:
     from tfsmith.verbs.shared import FilePath, ModelOrPath, Names
@@ -88,7 +88,7 @@ def _serialized(source: Any) -> tuple[bytes, str]:
     """The bytes of a message, and its name."""
     serialize = getattr(source, "SerializeToString", None)
     if serialize is None or isinstance(source, type):
-        what = f"a {type(source).__name__} is no model"
+        what = f"{shown(source)} is no model"
         raise UsageError(what, remedy="pass a path, bytes, or a GraphDef, MetaGraphDef or SavedModel message")
     return bytes(serialize()), str(source.DESCRIPTOR.name)
 
