@@ -12,7 +12,6 @@ from pathlib import Path
 
 from tools.recipe_bert import bert_encoder
 from tools.recipe_folding import dropout_removal, fold_batch_norm
-from tools.recipe_fusing import attention, gelu_erf, gelu_tanh, layer_norm
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "tfsmith" / "patterns" / "recipes"
 
@@ -20,13 +19,9 @@ FOLDER = Path(__file__).resolve().parents[1] / "src" / "tfsmith" / "patterns" / 
 def texts() -> dict[str, str]:
     """The texts of the files, by name."""
     return {
-        "attention": attention(),
         "bert-encoder": bert_encoder(),
         "dropout-removal": dropout_removal(),
         "fold-batch-norm": fold_batch_norm(),
-        "gelu-erf": gelu_erf(),
-        "gelu-tanh": gelu_tanh(),
-        "layer-norm": layer_norm(),
     }
 
 

@@ -11,7 +11,7 @@ and where each lies; type checkers read it too, so every name is written once.
 
 from __future__ import annotations
 
-from tfsmith._version import __version__ as __version__
+__version__ = "0.1.0"
 
 
 def _homes() -> dict[str, str]:

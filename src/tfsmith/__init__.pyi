@@ -1,7 +1,7 @@
 # The one table of the public names: type checkers read it as it is, and `__init__.py` takes from it where each lies.
 # One name to a line, as `from MODULE import NAME as NAME`.
+__version__: str
 from tfsmith import bert_op as bert_op
-from tfsmith._version import __version__ as __version__
 from tfsmith.engines.runner import Runner as Runner
 from tfsmith.errors import TfsmithError as TfsmithError
 from tfsmith.ir.dtype import DType as DType
@@ -14,6 +14,9 @@ from tfsmith.ir.recipe import Pattern as Pattern
 from tfsmith.ir.recipe import Recipe as Recipe
 from tfsmith.ir.shape import Shape as Shape
 from tfsmith.ir.tensor import Tensor as Tensor
+from tfsmith.patterns.rule import Rule as Rule
+from tfsmith.patterns.rule import op as op
+from tfsmith.patterns.rule import rule as rule
 from tfsmith.verbs.check import check as check
 from tfsmith.verbs.check import list_targets as list_targets
 from tfsmith.verbs.configure import configure as configure
@@ -42,6 +45,7 @@ from tfsmith.verbs.replace import replace as replace
 from tfsmith.verbs.run import RunResult as RunResult
 from tfsmith.verbs.run import compile as compile
 from tfsmith.verbs.run import run as run
+from tfsmith.verbs.scan import scan as scan
 from tfsmith.verbs.shared import Result as Result
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs

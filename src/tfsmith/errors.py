@@ -16,6 +16,8 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any
 
+from tfsmith.records import record
+
 __all__ = [
     "BRACES",
     "Hint",
@@ -24,6 +26,7 @@ __all__ = [
     "data_of",
     "in_python",
     "worded",
+    "Note",
     "TfsmithError",
     "UsageError",
     "NotFoundInModelError",
@@ -104,6 +107,24 @@ class Hint(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Hint, (self.data,)
+
+
+@record
+class Note:
+    """Something that the user should know about the result: what, which nodes, and what to do."""
+
+    what: str
+    nodes: tuple[str, ...]
+    remedy: str
+
+    def __str__(self) -> str:
+        return self.worded()
+
+    def worded(self, spell: Speller = in_python) -> str:
+        """The note as one line, with options as a door spells them; by default as arguments in Python."""
+        shown = ", ".join(self.nodes[:3]) + (f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else "")
+        what, remedy = worded(self.what, spell), worded(self.remedy, spell)
+        return f"{what}: {shown}; {remedy}" if shown else f"{what}; {remedy}"
 
 
 class TfsmithError(Exception):

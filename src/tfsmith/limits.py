@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "MAX_CALL_DEPTH",
     "MAX_DEFLATE_RATIO",
     "MAX_DEPTH",
     "MAX_ELEMENTS",
@@ -19,6 +20,7 @@ __all__ = [
     "MAX_INLINED_CALLS",
     "MAX_INLINED_SIZE",
     "MAX_LIST_OUTPUTS",
+    "MAX_LOOP_STEPS",
     "MAX_MATCH_STEPS",
     "MAX_META_GRAPHS",
     "MAX_NODES",
@@ -90,3 +92,9 @@ MAX_FRAME_HEADER: Final = 16 * 2**20
 
 MAX_MATCH_STEPS: Final = 500_000
 """Steps of one attempt to find a recipe's query at one place; a recipe with many choices could take forever."""
+
+MAX_LOOP_STEPS: Final = 1_000_000
+"""Steps of a loop that the reference engine runs; a loop of a real model has as many as its input has words."""
+
+MAX_CALL_DEPTH: Final = 100
+"""Functions that call each other, one inside the other, when the reference engine runs them."""

@@ -65,7 +65,8 @@ def test_our_models(name: str, tmp_path: Path) -> None:
     wanted = run_in_tensorflow(path, model, feeds)
     reference = model.reference(feeds)
     assert_close(wanted, {key: reference[key] for key in wanted})
-    for engine in ("openvino", "tensorflow") if name in ("bert_resource", "linear_regression") else ("openvino",):
+    own = ("openvino", "reference")
+    for engine in (*own, "tensorflow") if name in ("bert_resource", "linear_regression") else own:
         assert_close(tfsmith.run(path, feeds, engine=engine), wanted)
     tensors = {model.inputs[key]: value for key, value in feeds.items()}
     for other in (prefix, frozen):
@@ -81,7 +82,9 @@ def test_tf1_models(name: str, tmp_path: Path) -> None:
     made = make_tf1(tmp_path / "model", lambda tf: TF1[name](tf, tmp_path))
     wanted = dict(zip(made.outputs, made.answers, strict=True))
     tables = name == "vocabulary"
-    engines = ["tensorflow"] if tables else ["openvino"]
+    engines = ["tensorflow"] if tables else ["openvino", "reference"]
+    if name == "detector":
+        engines.remove("reference")
     if name in ("ref", "control_flow_v2", "detector"):  # each start of TensorFlow takes seconds
         engines.append("tensorflow")
     for engine in engines:
@@ -90,6 +93,8 @@ def test_tf1_models(name: str, tmp_path: Path) -> None:
             np.testing.assert_allclose(found[key.replace("/", "_")], wanted[key], rtol=1e-5, atol=1e-6)
         assert_close(tfsmith.run(made.prefix, made.feeds, made.outputs, engine=engine), wanted)
     if tables:
+        with pytest.raises(EngineError, match="which is no asset of the model"):
+            tfsmith.run(made.prefix, made.feeds, made.outputs, engine="reference")
         with pytest.raises(LackError) as caught:
             tfsmith.run(made.saved_model, made.feeds, engine="openvino")
         assert re.search(r"HashTableV2 \(hash_table\): OpenVINO says: .* is not initialized", caught.value.what)
@@ -110,7 +115,7 @@ def test_keras_models(name: str, tmp_path: Path) -> None:
     x = np.linspace(-1, 1, int(np.prod(shape)), dtype=np.float32).reshape(shape)
     feeds = {_only_input(tmp_path / "model"): x}
     wanted = {"output_0": keras(x, training=False).numpy()}
-    for engine in ("openvino", "tensorflow") if name == "lstm" else ("openvino",):
+    for engine in ("openvino", "reference", "tensorflow") if name == "lstm" else ("openvino", "reference"):
         assert_close(tfsmith.run(tmp_path / "model", feeds, engine=engine), wanted)
 
 
@@ -167,7 +172,7 @@ def test_ops_that_openvino_lacks(module: Path) -> None:
     with pytest.raises(LackError, match=r"Case \(.*indexed_case\): OpenVINO has no such op; run it with TensorFlow"):
         tfsmith.run(model, {"x": X[0]}, signature="cases", engine="openvino")
     with tfsmith.compile(model, signature="cases") as runner:
-        assert runner.engine == "tensorflow"
+        assert runner.engine == "reference"
 
 
 def test_inner_tensors(module: Path, nested: tfsmith.Runner, tmp_path: Path) -> None:
@@ -264,7 +269,7 @@ def test_tables_that_nothing_fills(tmp_path: Path) -> None:
 
     made = make_tf1(tmp_path / "model", lambda tf: freeze_models.vocabulary(tf, tmp_path / "words.txt"))
     tfsmith.freeze(made.prefix, made.outputs).save(tmp_path / "frozen.pb")
-    with pytest.raises(EngineError, match=r"Table not initialized.*a plain graph has lost what fills its tables"):
+    with pytest.raises(EngineError, match=r"the table is not filled; a plain graph has lost what fills its tables"):
         tfsmith.run(tmp_path / "frozen.pb", made.feeds)
     for path, checkpoint in ((made.folder / "graph.pb", made.prefix), (made.saved_model, None)):
         model = tfsmith.load(path, checkpoint=checkpoint)

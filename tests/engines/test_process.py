@@ -113,12 +113,14 @@ def test_missing_engines(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"tfsmith.engines.{name}.find_spec", lambda name: None)
         with pytest.raises(EngineError, match=rf"is not installed; pip install 'tfsmith\[{name}\]'$"):
             tfsmith.run(model, FEEDS, engine=name)
+    custom = model.replace_graph(model.graph.replace(nodes=(*model.graph.nodes, Node("fast", "BertOp", ()))))
     with pytest.raises(
-        EngineError, match=r"OpenVINO is not installed; pip .*; TensorFlow is not installed; pip"
+        EngineError, match=r"OpenVINO is not installed; pip .*; reference lacks .*; TensorFlow is not installed; pip"
     ) as told:
-        tfsmith.run(model, FEEDS)
+        tfsmith.run(custom, {}, ["fast"])
     assert "\n" not in str(told.value)
-    with pytest.raises(tfsmith.TfsmithError, match="no engine 'onnx'; choose auto or openvino or tensorflow"):
+    assert tfsmith.run(model, FEEDS).engine == "reference"
+    with pytest.raises(tfsmith.TfsmithError, match="no engine 'onnx'; choose auto, openvino, reference or tensorflow"):
         tfsmith.run(model, FEEDS, engine="onnx")
 
 
@@ -161,16 +163,23 @@ class Fake:
 
 
 def test_auto_takes_the_first_that_can(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
-    engines = {"openvino": Fake("openvino", Lack("Case", ("n",), "none")), "tensorflow": Fake("tensorflow")}
+    lacks = [Fake(name, Lack("Case", ("n",), "none")) for name in ("openvino", "reference")]
+    engines = {"openvino": lacks[0], "reference": lacks[1], "tensorflow": Fake("tensorflow")}
     monkeypatch.setattr("tfsmith.engines.runner.engine_named", engines.__getitem__)
     with tfsmith.compile(model) as runner:
         assert (runner.engine, runner.version) == ("tensorflow", "1")
-        assert runner.refusals == ("openvino lacks what this model needs: Case (n): none",)
+        assert runner.refusals == (
+            "openvino lacks what this model needs: Case (n): none",
+            "reference lacks what this model needs: Case (n): none",
+        )
+    engines["reference"] = Fake("reference")
+    with tfsmith.compile(model) as runner:
+        assert (runner.engine, len(runner.refusals)) == ("reference", 1)
     engines["openvino"] = Fake("openvino")
     with tfsmith.compile(model) as runner:
         assert (runner.engine, runner.refusals) == ("openvino", ())
-    engines["openvino"] = engines["tensorflow"] = Fake("both", Lack("Case", ("n",), "none"))
-    with pytest.raises(EngineError, match=r"no engine can run it: both lacks .*; both lacks .*: none; use another$"):
+    engines.update(dict.fromkeys(engines, Fake("each", Lack("Case", ("n",), "none"))))
+    with pytest.raises(EngineError, match=r"no engine can run it: each lacks .*; each lacks .*: none; use another$"):
         tfsmith.compile(model)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 __all__ = ["Activation", "Array", "Case", "encode", "make_case"]
 
 Array: TypeAlias = NDArray[Any]
-Activation: TypeAlias = Literal["gelu_tanh", "gelu_erf"]
+Activation: TypeAlias = Literal["gelu_tanh", "gelu_erf", "relu"]
 WEIGHTS = 16
 
 
@@ -137,14 +137,17 @@ def encode(
     *,
     epsilon: float = 1e-12,
     adder: float = -10000,
+    clear: bool = False,
 ) -> Array:
     """The encoder in float64. The mask is [batch, sequence] or [batch, sequence, sequence]."""
     net = embedded.astype(np.float64)
     batch, length, _ = net.shape
-    added = (1 - mask.astype(np.float64).reshape(batch, 1, -1, length)) * adder
+    hidden = 1 - mask.astype(np.float64).reshape(batch, 1, -1, length)
+    added = np.multiply(hidden, adder, where=hidden != 0, out=np.zeros_like(hidden))
+    shown = (hidden != 1) if clear else np.ones_like(hidden)
     for number in range(0, len(weights), WEIGHTS):
         layer = [one.astype(np.float64) for one in weights[number : number + WEIGHTS]]
-        attended = _attend(net, added, layer, heads)
+        attended = _attend(net, added, shown, layer, heads)
         attended = _normalize(_dense(attended, layer[6], layer[7]) + net, layer[8], layer[9], epsilon)
         inner = _activate(_dense(attended, layer[10], layer[11]), activation)
         net = _normalize(_dense(inner, layer[12], layer[13]) + attended, layer[14], layer[15], epsilon)
@@ -156,7 +159,7 @@ def _dense(net: Array, kernel: Array, bias: Array) -> Array:
     return result
 
 
-def _attend(net: Array, added: Array, layer: list[Array], heads: int) -> Array:
+def _attend(net: Array, added: Array, shown: Array, layer: list[Array], heads: int) -> Array:
     batch, length, hidden = net.shape
     query, key, value = (
         _dense(net, layer[at], layer[at + 1]).reshape(batch, length, heads, hidden // heads).swapaxes(1, 2)
@@ -164,7 +167,7 @@ def _attend(net: Array, added: Array, layer: list[Array], heads: int) -> Array:
     )
     scores = query @ key.swapaxes(2, 3) / math.sqrt(hidden // heads) + added
     powers = np.exp(scores - scores.max(-1, keepdims=True))
-    shares = powers / powers.sum(-1, keepdims=True)
+    shares = np.where(shown, powers / powers.sum(-1, keepdims=True), 0)
     result: Array = (shares @ value).swapaxes(1, 2).reshape(batch, length, hidden)
     return result
 
@@ -176,6 +179,8 @@ def _normalize(net: Array, gamma: Array, beta: Array, epsilon: float) -> Array:
 
 
 def _activate(net: Array, activation: Activation) -> Array:
+    if activation == "relu":
+        return np.maximum(net, 0)
     if activation == "gelu_tanh":
         below = 1 + np.tanh(math.sqrt(2 / math.pi) * (net + 0.044715 * net**3))
     else:

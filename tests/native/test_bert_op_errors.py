@@ -81,7 +81,7 @@ def test_longer_than_the_attribute_says(bert_op: Op, invalid: type[Exception]) -
         ("MaxSequenceLength", 0),
         ("LayerNormEpsilon", -1.0),
         ("LayerNormEpsilon", float("nan")),
-        ("HiddenAct", "relu"),
+        ("HiddenAct", "swish"),
     ],
 )
 def test_attributes_that_do_not_fit(bert_op: Op, invalid: type[Exception], name: str, value: Any) -> None:

@@ -30,7 +30,7 @@ def _check(case: Case, op: Op, **changes: Any) -> None:
     head_size=st.integers(8, 40),
     inner=st.integers(1, 150),
     keras=st.booleans(),
-    activation=st.sampled_from(["gelu_tanh", "gelu_erf"]),
+    activation=st.sampled_from(["gelu_tanh", "gelu_erf", "relu"]),
     mask=st.sampled_from([np.int32, np.int64, np.float32, np.bool_]),
     seed=st.integers(0, 2**32 - 1),
 )
@@ -96,6 +96,30 @@ def test_a_sentence_of_padding_only(bert_op: Op) -> None:
     expected = encode(case.embedded, mask, case.weights, case.heads, case.activation)
     # A float has three digits left beside 10000, so the scores of such a sentence are rough, in TensorFlow too.
     np.testing.assert_allclose(case.run(bert_op, input_mask=mask), expected, rtol=0, atol=5e-3)
+
+
+@pytest.mark.parametrize("mask", [np.int32, np.bool_])
+@pytest.mark.parametrize("adder", [-1e9, -3.4e38, -np.inf])
+def test_what_is_hidden_may_have_no_share_at_all(bert_op: Op, adder: float, mask: Any) -> None:
+    case = make_case(batch=3, length=9, layers=2, keras=True)
+    words = case.mask.astype(mask)
+    words[1] = 0
+    with np.errstate(invalid="ignore"):  # a softmax of -inf alone
+        expected = encode(
+            case.embedded, words, case.weights, case.heads, case.activation, adder=float(adder), clear=True
+        )
+    result = case.run(bert_op, input_mask=words, MaskAdder=adder, ClearMasked=True)
+    np.testing.assert_allclose(result, expected, rtol=0, atol=ATOL)
+    assert np.isfinite(result).all()
+
+
+def test_an_infinite_adder_spoils_sentences_of_padding_only(bert_op: Op) -> None:
+    case = make_case(batch=3, length=9, keras=True)
+    mask = case.mask.copy()
+    mask[1] = 0
+    result = case.run(bert_op, input_mask=mask, MaskAdder=-np.inf)
+    assert np.isnan(result[1]).all()
+    np.testing.assert_allclose(result[[0, 2]], case.expected[[0, 2]], rtol=0, atol=ATOL)
 
 
 def test_epsilon_and_adder(bert_op: Op) -> None:

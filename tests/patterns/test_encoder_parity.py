@@ -67,7 +67,26 @@ class Spelling:
             ones = tf.ones([1, LENGTH, 1])
             return scores + (1.0 - tf.expand_dims(ones * tf.cast(mask, tf.float32)[:, tf.newaxis, :], 1)) * -10000.0
         condition = tf.cast(mask, tf.bool)[:, tf.newaxis, tf.newaxis, :]
+        if self.mask == "infinite":
+            return tf.where(condition, scores, -np.inf)
+        if self.mask == "infinite, added":
+            return scores + tf.where(condition, 0.0, -np.inf)
+        if self.mask == "hidden":
+            return tf.where(tf.logical_not(condition), -1e9, scores)
+        if self.mask == "chosen":
+            return scores + tf.where(mask[:, tf.newaxis, tf.newaxis, :] > 0, 0.0, -1e9)
         return tf.where(condition, scores, -1e9)
+
+    def shares(self, tf: Any, scores: Any, mask: Any) -> Any:
+        found = tf.nn.softmax(self.masked(tf, scores, mask))
+        if self.mask not in ("cleared", "cleared product", "cleared by another"):
+            return found
+        condition = tf.cast(mask, tf.bool)[:, tf.newaxis, tf.newaxis, :]
+        if self.mask == "cleared":
+            return tf.where(condition, found, 0.0)
+        if self.mask == "cleared product":
+            return found * tf.cast(condition, tf.float32)
+        return tf.where(mask[:, tf.newaxis, tf.newaxis, :] > 1, found, 0.0)
 
     def normalized(self, tf: Any, x: Any) -> Any:
         gamma, beta = self.weight(tf, WIDTH), self.weight(tf, WIDTH)
@@ -79,13 +98,15 @@ class Spelling:
         return gamma * centered / tf.sqrt(variance + self.epsilon) + beta
 
     def activated(self, tf: Any, x: Any) -> Any:
+        if self.gelu == "relu":
+            return tf.nn.relu(x)
         if self.gelu == "tanh":
             return x * 0.5 * (1.0 + tf.tanh(np.sqrt(2 / np.pi).astype(np.float32) * (x + 0.044715 * tf.pow(x, 3))))
         return 0.5 * x * (1.0 + tf.math.erf(x / np.sqrt(2.0).astype(np.float32)))
 
     def layer(self, tf: Any, x: Any, mask: Any) -> Any:
         query, key, value = (self.heads(tf, x) for _ in range(3))
-        shares = tf.nn.softmax(self.masked(tf, self.scores(tf, query, key), mask))
+        shares = self.shares(tf, self.scores(tf, query, key), mask)
         context = tf.transpose(tf.matmul(shares, value), [0, 2, 1, 3])
         joined = tf.reshape(context, [-1, LENGTH, WIDTH])
         y = self.normalized(tf, x + self.dense(tf, joined, WIDTH, WIDTH))
@@ -109,20 +130,20 @@ def made(spelling: Spelling, more: Callable[[Any, list[Any]], Any] | None = None
 
 
 def computed(data: bytes) -> Any:
-    """What a graph gives for padded, whole and odd sentences."""
+    """What a graph gives for whole and padded sentences, one with a single word, and one of padding only."""
     import tensorflow as tf
 
     tf.load_op_library(str(tfsmith.bert_op.library()))
     definition = tf.compat.v1.GraphDef.FromString(data)
     random = np.random.default_rng(3)
-    mask = np.ones((4, LENGTH), np.int32)
-    mask[1, 3:] = mask[2, 1:] = 0
+    mask = np.ones((5, LENGTH), np.int32)
+    mask[1, 3:] = mask[2, 1:] = mask[3] = 0
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(definition, name="")
         options = tf.compat.v1.ConfigProto()
         options.graph_options.rewrite_options.disable_meta_optimizer = True
         with tf.compat.v1.Session(graph=graph, config=options) as session:
-            x = random.standard_normal((4, LENGTH, WIDTH)).astype(np.float32)
+            x = random.standard_normal((5, LENGTH, WIDTH)).astype(np.float32)
             return session.run("out:0", {"x:0": x, "mask:0": mask})
 
 
@@ -136,10 +157,14 @@ def written(model: tfsmith.Model, folder: Path) -> bytes:
 
 
 PROJECTIONS = ("rows", "tensordot", "turned", "einsum")
-MASKS = ("multiplied", "subtracted", "with ones", "where")
+MASKS = (
+    *("multiplied", "subtracted", "with ones", "where", "hidden", "chosen", "infinite", "infinite, added"),
+    *("cleared", "cleared product"),
+)
 CASES: list[tuple[str, str, str, str, str]] = [
     *product(PROJECTIONS, ("query",), ("multiplied",), ("moments",), ("tanh",)),
     *product(("rows",), ("query",), MASKS[1:], ("plain",), ("erf",)),
+    ("rows", "query", "multiplied", "plain", "relu"),
     *product(("tensordot",), ("after", "rsqrt"), ("multiplied",), ("moments", "plain"), ("erf",)),
 ]
 
@@ -184,7 +209,7 @@ REFUSED: dict[str, tuple[Callable[[Spelling], None], str]] = {
         lambda one: setattr(one, "scores", lambda tf, q, k: tf.matmul(q, k, transpose_b=True) / 3.0),
         "scores",
     ),
-    "relu": (lambda one: setattr(one, "activated", lambda tf, x: tf.nn.relu(x)), "activation"),
+    "sigmoid": (lambda one: setattr(one, "activated", lambda tf, x: tf.nn.sigmoid(x)), "activation"),
     "no mask": (lambda one: setattr(one, "masked", lambda tf, scores, mask: scores), "no mask"),
 }
 
@@ -201,6 +226,7 @@ def test_what_the_op_cannot_do_stays_with_a_reason(name: str) -> None:
 
 MUST_NOT: dict[str, Callable[[Spelling], None]] = {
     "a mask behind the softmax": lambda one: setattr(one, "masked", lambda tf, scores, mask: tf.nn.softmax(scores)),
+    "shares cleared by another mask": lambda one: setattr(one, "mask", "cleared by another"),
     "no residual": lambda one: setattr(one, "normalized", lambda tf, x: Spelling.normalized(one, tf, x * x)),
 }
 

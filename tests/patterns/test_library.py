@@ -58,7 +58,8 @@ def test_the_list_is_complete_and_each_recipe_makes_sense() -> None:
     ]
     for name in names:
         found = recipe(name)
-        Matcher(found)  # it refuses what cannot be
+        if not isinstance(found, tfsmith.Rule):  # which are proven when they are made
+            Matcher(found)  # it refuses what cannot be
         assert found.name == name
         assert found.description
         assert len({variant.name for variant in found.variants}) == len(found.variants)

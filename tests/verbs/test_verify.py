@@ -121,8 +121,8 @@ def test_given_inputs_that_show_nothing_are_named() -> None:
         ({"atol": float("nan")}, "atol=nan makes no sense; pass a finite number, 0 or more"),
         ({"atol": -1e-3}, "atol=-0.001 makes no sense; pass a finite number, 0 or more"),
         ({"rtol": float("inf")}, "rtol=inf makes no sense; pass a finite number, 0 or more"),
-        ({"engine": "onnx"}, "there is no engine 'onnx'; choose auto or openvino or tensorflow"),
-        ({"other_engine": "onnx"}, "there is no engine 'onnx'; choose auto or openvino or tensorflow"),
+        ({"engine": "onnx"}, "there is no engine 'onnx'; choose auto, openvino, reference or tensorflow"),
+        ({"other_engine": "onnx"}, "there is no engine 'onnx'; choose auto, openvino, reference or tensorflow"),
     ],
 )
 def test_numbers_that_mean_nothing(wrong: dict[str, Any], says: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,7 +143,9 @@ def _text(value: Any) -> str:
 
 def test_an_unknown_engine_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "no/such/model", "-i", "random", "--engine", "onnx"]) == 2
-    assert capsys.readouterr().err == "error: there is no engine 'onnx'; choose auto or openvino or tensorflow\n"
+    assert (
+        capsys.readouterr().err == "error: there is no engine 'onnx'; choose auto, openvino, reference or tensorflow\n"
+    )
 
 
 def test_outputs_are_paired_by_names_and_keys() -> None:

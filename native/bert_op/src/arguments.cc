@@ -23,14 +23,15 @@ std::string Describe(int64_t index) {
          std::to_string(index / kWeightsPerLayer) + ")";
 }
 
-// Whether all are finite.
+// Whether all are as finite as `most`.
 template <typename T>
 bool FillAdder(const Tensor& mask, float most, float* adder) {
   const auto values = mask.flat<T>();
   bool finite = true;
   for (int64_t i = 0; i < values.size(); ++i) {
-    adder[i] = (1.0f - static_cast<float>(values(i))) * most;
-    finite = finite && std::isfinite(adder[i]);
+    const float hidden = 1.0f - static_cast<float>(values(i));
+    adder[i] = hidden == 0.0f ? 0.0f : hidden * most;
+    finite = finite && (std::isfinite(adder[i]) || adder[i] == most);  // which may be infinite
   }
   return finite;
 }
@@ -129,6 +130,7 @@ Status ReadMask(const Tensor& mask, float most, Buffer* memory, Batch* batch) {
   }
   if (!finite) return InvalidArgument("input_mask has a NaN, an infinity, or a value too large to be a mask");
   batch->adder = adder;
+  batch->most = most;
   return absl::OkStatus();
 }
 

@@ -82,6 +82,7 @@ class BertOp : public OpKernel {
     TF_RETURN_IF_ERROR(context->GetAttr("QuantizationFactors", &ranges_));
     TF_RETURN_IF_ERROR(context->GetAttr("LayerNormEpsilon", &config_.epsilon));
     TF_RETURN_IF_ERROR(context->GetAttr("MaskAdder", &mask_adder_));
+    TF_RETURN_IF_ERROR(context->GetAttr("ClearMasked", &config_.clear));
     const bool bytes = quantizable == tensorflow::DT_QINT8;
     const bool narrow = other == tensorflow::DT_BFLOAT16;
     if (most_words_ <= 0) return InvalidArgument("MaxSequenceLength must be positive");
@@ -95,7 +96,9 @@ class BertOp : public OpKernel {
     if (bytes && std::max(config_.hidden, config_.intermediate) > kMostQuantized) {
       return InvalidArgument("qint8 takes a HiddenSize and IntermediateSize of at most ", kMostQuantized);
     }
-    config_.activation = activation == "gelu_erf" ? Activation::kGeluErf : Activation::kGeluTanh;
+    config_.activation = activation == "gelu_erf" ? Activation::kGeluErf
+                         : activation == "relu"   ? Activation::kRelu
+                                                  : Activation::kGeluTanh;
     // A CPU that lacks these numbers gets a result that is at least as exact, in floats.
     if (narrow && SupportsStrided(Precision::kBfloat16)) config_.attention = Precision::kBfloat16;
     config_.dense = Choose(bytes, narrow);

@@ -71,12 +71,13 @@ REGISTER_OP("Bert")
     .Attr("NumAttentionHeads: int = 12")
     .Attr("IntermediateSize: int = 3072")
     .Attr("MaxSequenceLength: int = 128")
-    .Attr("HiddenAct: {'gelu_tanh', 'gelu_erf'} = 'gelu_tanh'")
+    .Attr("HiddenAct: {'gelu_tanh', 'gelu_erf', 'relu'} = 'gelu_tanh'")
     .Attr("CalibrateQuantFactors: bool = false")
     .Attr("QuantizationFactorsPath: string = ''")
     .Attr("QuantizationFactors: list(float) = []")
     .Attr("LayerNormEpsilon: float = 1e-12")
     .Attr("MaskAdder: float = -10000.0")
+    .Attr("ClearMasked: bool = false")
     .SetShapeFn(InferShape)
     .Doc(R"doc(
 Encodes sentences as BERT does: all layers of its encoder at once.
@@ -95,7 +96,8 @@ CalibrateQuantFactors: Writes the ranges of what is quantized, over all runs, to
 QuantizationFactorsPath: For qint8, the file with these ranges.
 QuantizationFactors: For qint8, the ranges themselves, as the file has them, instead of a file. Without both, each row is
   rounded to its own range.
-MaskAdder: Added to the scores of what the mask hides.
+MaskAdder: Added to the scores of what the mask hides; with -inf, a word that sees nothing becomes NaN.
+ClearMasked: What the mask hides has no share at all: a word that sees nothing attends to nothing.
 )doc");
 
 }  // namespace

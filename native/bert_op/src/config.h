@@ -10,7 +10,7 @@ namespace tfsmith::bert {
 // exact as float; it multiplies three bytes of each, which some CPUs do six times in less time than they multiply a float.
 enum class Precision { kFloat, kSplit, kBfloat16, kInt8 };
 
-enum class Activation { kGeluTanh, kGeluErf };
+enum class Activation { kGeluTanh, kGeluErf, kRelu };
 
 struct Config {
   int64_t layers = 0;
@@ -21,6 +21,7 @@ struct Config {
   Precision dense = Precision::kFloat;      // the products with weights
   Precision attention = Precision::kFloat;  // the two products of attention: kFloat or kBfloat16
   float epsilon = 1e-12f;                   // of the layer normalizations
+  bool clear = false;                       // whether what the mask hides has no share, even where it hides all
 
   int64_t head_size() const { return hidden / heads; }
 };

@@ -26,6 +26,7 @@ struct Batch {
   const float* embedded = nullptr;  // [sentences * words, hidden]
   const float* adder = nullptr;     // [sentences, adder_rows, words]: added to the scores before their softmax
   int64_t adder_rows = 1;           // 1, or `words`
+  float most = 0;                   // the adder of what is hidden
 
   int64_t rows() const { return sentences * words; }
 };

@@ -93,6 +93,16 @@ void Softmax(float* scores, int64_t rows, int64_t columns, float scale, const fl
 }
 
 TFSMITH_CLONES
+void Clear(float* scores, int64_t rows, int64_t columns, float most, const float* adder, int64_t adder_stride) {
+  for (int64_t i = 0; i < rows; ++i) {
+    float* row = scores + i * columns;
+    const float* add = adder + i * adder_stride;
+#pragma omp simd
+    for (int64_t j = 0; j < columns; ++j) row[j] = add[j] == most ? 0.0f : row[j];
+  }
+}
+
+TFSMITH_CLONES
 void AddBias(const float* product, const float* bias, int64_t count, float* sum) {
 #pragma omp simd
   for (int64_t i = 0; i < count; ++i) sum[i] = product[i] + bias[i];
@@ -119,7 +129,15 @@ void Normalize(float* row, const float* gamma, const float* beta, int64_t count,
 }
 
 TFSMITH_CLONES
-void Gelu(Activation activation, const float* product, const float* bias, int64_t count, float* result) {
+void Activate(Activation activation, const float* product, const float* bias, int64_t count, float* result) {
+  if (activation == Activation::kRelu) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) {
+      const float sum = product[i] + bias[i];
+      result[i] = sum < 0.0f ? 0.0f : sum;  // NaN stays NaN
+    }
+    return;
+  }
   if (activation == Activation::kGeluTanh) {
 #pragma omp simd
     for (int64_t i = 0; i < count; ++i) result[i] = GeluTanh(product[i] + bias[i]);

@@ -28,6 +28,9 @@ constexpr float kMostDigits = 127.0f * 65536 + 127 * 256 + 127;
 // Softmax of each row of scale * scores + adder, in place. The adders of row i start at adder + i * adder_stride.
 void Softmax(float* scores, int64_t rows, int64_t columns, float scale, const float* adder, int64_t adder_stride);
 
+// 0 for each score whose adder is `most`: what is hidden has no share.
+void Clear(float* scores, int64_t rows, int64_t columns, float most, const float* adder, int64_t adder_stride);
+
 // sum = product + bias; sum may be product.
 void AddBias(const float* product, const float* bias, int64_t count, float* sum);
 
@@ -37,8 +40,8 @@ void AddThree(const float* product, const float* bias, const float* residual, in
 // Layer normalization of one row, in place.
 void Normalize(float* row, const float* gamma, const float* beta, int64_t count, float epsilon);
 
-// result = gelu(product + bias); result may be product.
-void Gelu(Activation activation, const float* product, const float* bias, int64_t count, float* result);
+// result = activation(product + bias); result may be product.
+void Activate(Activation activation, const float* product, const float* bias, int64_t count, float* result);
 
 // Rounds to nearest, ties to even; NaN stays NaN.
 void ToBfloat16(const float* values, int64_t count, bfloat16_bits* result);

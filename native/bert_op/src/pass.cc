@@ -163,6 +163,7 @@ void Pass::AttendHead(const Encoder::Layer& layer, int64_t sentence, int64_t hea
   const float* adder = batch_.adder + sentence * batch_.adder_rows * words + first * adder_stride;
   const float scale = 1.0f / std::sqrt(static_cast<float>(config_.head_size()));
   Softmax(scores, rows, words, scale, adder, adder_stride);
+  if (config_.clear) Clear(scores, rows, words, batch_.most, adder, adder_stride);
 
   const void* shares = scores;
   if (config_.attention == Precision::kBfloat16) {
@@ -186,7 +187,7 @@ void Pass::MultiplyInner(const Encoder::Layer& layer, const SourceRows& input, S
     for (int64_t row = first; row < first + rows; ++row, values += columns.width) {
       float* const target = whole ? As<float>(space_.inner) + row * config_.intermediate + columns.begin : values;
       ToFloats(product, panel, input, row, values);
-      Gelu(config_.activation, values, bias, columns.width, target);
+      Activate(config_.activation, values, bias, columns.width, target);
       if (!whole) inner.PutPart(row, columns.begin, values, columns.width);
     }
   });

@@ -13,9 +13,7 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from tfsmith.errors import BRACES, Speller, TfsmithError, UsageError, worded
-from tfsmith.ir.shape import Shape
-from tfsmith.passes.interface import Note
+from tfsmith.errors import BRACES, Note, Speller, TfsmithError, worded
 from tfsmith.verbs.declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
 
@@ -36,7 +34,6 @@ __all__ = [
     "human_bytes",
     "human_count",
     "plural",
-    "input_shape",
     "DONE",
     "NO",
     "BAD",
@@ -53,6 +50,14 @@ _COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2
 
 class LineParser(argparse.ArgumentParser):
     """Bad usage is one line with a remedy, and exit code 2."""
+
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        """As its base, with the terminal's width asked of the system: argparse loads `shutil` for it, each time."""
+        try:
+            width = int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size(1).columns
+        except (OSError, ValueError):
+            width = 80
+        return self.formatter_class(self.prog, width=max(width, 40) - 2)  # type: ignore[call-arg]
 
     def error(self, message: str) -> NoReturn:
         """Says what is wrong and stops."""
@@ -294,21 +299,3 @@ def emit(text: str, *, exact: bool = False) -> None:
     except UnicodeEncodeError:
         encoding = sys.stdout.encoding or "ascii"
         sys.stdout.write(text.encode(encoding, "backslashreplace").decode(encoding))
-
-
-def input_shape(text: str) -> tuple[str, Shape]:
-    """Reads "NAME=1,128", where "?" or -1 is an unknown dimension.
-
-    Raises:
-        UsageError: It is something else.
-    """
-    name, equals, dims = text.rpartition("=")
-    words = [word.strip() for word in dims.split(",") if word.strip()]
-    if not (name and equals) or not all(word in ("?", "-1") or _is_size(word) for word in words):
-        raise UsageError(f"--input-shape {text!r} is not understood", remedy="write NAME=1,128 (? for unknown)")
-    return name, Shape(tuple(-1 if word == "?" else int(word) for word in words))
-
-
-def _is_size(word: str) -> bool:
-    """Whether this is a dimension: a number that 64 bits can hold."""
-    return word.isascii() and word.isdecimal() and len(word) < 19

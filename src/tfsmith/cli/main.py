@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tfsmith._version import __version__
+from tfsmith import __version__
 from tfsmith.cli.common import (
     BAD,
     DONE,

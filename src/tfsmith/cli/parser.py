@@ -8,7 +8,6 @@ from typing import Any
 
 from tfsmith.cli.common import LineParser, spelled
 from tfsmith.errors import Speller, UsageError
-from tfsmith.ir.metagraph import SERVING_DEFAULT
 from tfsmith.verbs.declare import LISTED, REPEATED, Option, Verb, flag_of
 
 __all__ = ["arguments_of", "make_parser", "speller"]
@@ -187,6 +186,8 @@ def _is_size(word: str) -> bool:
 
 def _signatures(words: Sequence[tuple[str, str]]) -> dict[str, tuple[dict[str, str], dict[str, str]]]:
     """What the user asked for: for each signature its inputs and outputs, keys to tensor names."""
+    from tfsmith.ir.metagraph import SERVING_DEFAULT
+
     found: dict[str, tuple[dict[str, str], dict[str, str]]] = {}
     name = SERVING_DEFAULT
     for what, text in words:

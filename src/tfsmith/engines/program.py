@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tfsmith import records
 from tfsmith.engines.feeds import find_input, unknown_input
-from tfsmith.engines.protocol import FlatGraph, Port, ProgramFiles, WriteModel, cut_graph
+from tfsmith.engines.protocol import FlatGraph, Port, ProgramFiles, ProgramStart, WriteModel, cut_graph
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
@@ -18,7 +18,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
 from tfsmith.ops.families import PLACEHOLDERS, TABLE_FILLS
-from tfsmith.passes.export import ExportOptions, add_main_op
+from tfsmith.passes.export import ExportOptions, add_main_op, find_assets
 from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
@@ -27,6 +27,7 @@ from tfsmith.passes.interface import (
     choose_outputs,
     choose_signature,
     collected,
+    init_nodes,
     output_shape,
     output_type,
 )
@@ -236,6 +237,42 @@ class ModelProgram:
         inputs = {key: self.inputs[key] for key in self.inputs if key in fed}
         kept = [node.name for node in frozen.model.graph if node.op in TABLE_FILLS]
         return cut_graph(frozen.model.graph, inputs, outputs, kept)
+
+    def start(self) -> ProgramStart | None:
+        """What fills the tables, with the files of the model that it reads; None if there is nothing to fill."""
+        filled = self.filled
+        if filled is None:
+            return None
+        meta, graph = filled.model.meta, filled.model.graph
+        nodes = tuple(init_nodes(meta))
+        needed = graph.ancestors(nodes)
+        cut = graph.replace(nodes=tuple(node for node in graph if node.name in needed))
+        found = {str(parse_input(name)): path for name, path in self._assets(filled.model)}
+        assets = {name: path for name, path in found.items() if parse_input(name).node in needed}
+        return ProgramStart(cut, nodes, assets)
+
+    def _assets(self, model: Model) -> Iterable[tuple[str, Path]]:
+        """Tensors that are the paths of files, with the files of the model that they mean.
+
+        A SavedModel lists them. A graph without such a list may name files of its own folder.
+        """
+        meta = model.meta
+        listed = meta.collections.get("saved_model_assets")
+        told = {asset.tensor_name: asset.filename for asset in self.model.meta.assets}
+        for message in () if listed is None else listed.messages:
+            told[str(message.get("tensor_info", {}).get("name", ""))] = str(message.get("filename", ""))
+        beside = {side.name: side for side in self.model.side_files}
+        for tensor, name in told.items():
+            side = beside.get(f"assets/{name}")
+            if side is None or not side.leads_out:
+                yield tensor, Path("assets") / name if side is None else side.path
+        if self.path is None:
+            return
+        folder = (self.path if self.path.is_dir() else self.path.parent).resolve()
+        for asset in find_assets(meta, model.graph):
+            place = (folder / asset.path).resolve()
+            if asset.tensor_name not in told and place.is_relative_to(folder):
+                yield asset.tensor_name, place
 
     def files(self, folder: Path, write: WriteModel) -> ProgramFiles:
         """What TensorFlow loads: the model's own files where nobody edited them, else what is written now."""

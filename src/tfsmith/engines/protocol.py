@@ -26,6 +26,7 @@ __all__ = [
     "LackError",
     "FlatGraph",
     "ProgramFiles",
+    "ProgramStart",
     "WriteModel",
     "Program",
     "Options",
@@ -120,6 +121,21 @@ class ProgramFiles:
     tags: tuple[str, ...] = ()
 
 
+@record
+class ProgramStart:
+    """What must run once before a program runs first: what fills its tables.
+
+    Attributes:
+        graph: A graph without variables that has these nodes.
+        nodes: The nodes to run.
+        assets: For each tensor that is the path of a file of the model, where the file lies.
+    """
+
+    graph: Graph
+    nodes: tuple[str, ...]
+    assets: Mapping[str, Path]
+
+
 WriteModel = Callable[[Model, Path, Literal["pb", "saved_model"]], None]
 """Writes a model in one of the forms that TensorFlow loads. The verbs bring it, for only they know the formats."""
 
@@ -149,6 +165,10 @@ class Program(Protocol):
 
     def flat(self, fed: frozenset[str]) -> FlatGraph:
         """One graph without variables, for a run that feeds these keys. No value is read."""
+        ...
+
+    def start(self) -> ProgramStart | None:
+        """What must run once before the first run; None if there is nothing. No value is read."""
         ...
 
     def files(self, folder: Path, write: WriteModel) -> ProgramFiles:
@@ -229,8 +249,8 @@ class Engine(Protocol):
         ...
 
 
-ENGINES = ("openvino", "tensorflow")
-_HOMES = MappingProxyType({"openvino": "OpenVino", "tensorflow": "TensorFlow"})
+ENGINES = ("openvino", "reference", "tensorflow")
+_HOMES = MappingProxyType({"openvino": "OpenVino", "reference": "Reference", "tensorflow": "TensorFlow"})
 
 
 def engine_named(name: str) -> Engine:
@@ -240,7 +260,8 @@ def engine_named(name: str) -> Engine:
         UsageError: There is none.
     """
     if name not in _HOMES:
-        raise UsageError(f"there is no engine {name!r}", remedy=f"choose {' or '.join(('auto', *ENGINES))}")
+        remedy = f"choose {', '.join(('auto', *ENGINES[:-1]))} or {ENGINES[-1]}"
+        raise UsageError(f"there is no engine {name!r}", remedy=remedy)
     found: Engine = getattr(import_module(f"tfsmith.engines.{name}"), _HOMES[name])()
     return found
 

@@ -97,7 +97,6 @@ class Runner:
         engine: The engine's name.
         version: The engine's version.
         refusals: Why engines before this one were passed over.
-        notes: What to know of how the engine computes.
     """
 
     def __init__(self, program: ModelProgram, engine: str, compiled: Compiled, refusals: tuple[str, ...] = ()) -> None:
@@ -106,10 +105,15 @@ class Runner:
         self.engine = engine
         self.version = compiled.version
         self.refusals = refusals
-        self.notes = compiled.notes
         self._path = program.path
         self._compiled: Compiled | None = compiled
         self._lock = Lock()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What to know of how the engine computes, and what the model printed; nothing once it is closed."""
+        compiled = self._compiled
+        return () if compiled is None else compiled.notes
 
     def __repr__(self) -> str:
         state = " (closed)" if self._compiled is None else ""

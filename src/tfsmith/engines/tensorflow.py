@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
-import weakref
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
+from tfsmith.engines.child import ChildProcess
 from tfsmith.engines.frames import read_frame, write_frame
 from tfsmith.engines.protocol import Lack, LackError, Options, Program, ProgramFiles
 from tfsmith.errors import CorruptFileError, EngineError
@@ -34,8 +32,6 @@ sys.path[:] = json.loads(sys.argv[1])
 from tfsmith.engines.tensorflow_child import main
 main()
 """
-_PATIENCE = 5.0
-_LAST_WORDS = 2000
 
 
 class TensorFlow:
@@ -85,7 +81,7 @@ class TensorFlowProgram:
         files = program.files(Path(self._folder.name), options.write)
         self._inputs = files.inputs
         self._outputs = files.outputs
-        self._child = _Child(self._path)
+        self._child = ChildProcess("TensorFlow", _START, f"try: {_INSTALL}", self._path)
         say = {
             "do": "load",
             "kind": files.kind,
@@ -121,95 +117,6 @@ class TensorFlowProgram:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-class _Child:
-    """The other process, and its two pipes."""
-
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
-        search = [str(Path(entry).absolute()) for entry in sys.path if entry]
-        environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONIOENCODING": "utf-8"}
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-c", _START, json.dumps(search)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            env=environment,
-        )
-        self._end = weakref.finalize(self, _end, self._process, self._errors)
-
-    def ask(
-        self, say: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
-    ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-        """Sends a request and waits for the answer.
-
-        Raises:
-            EngineError: TensorFlow refused, or its process died.
-        """
-        if not self._end.alive:
-            raise EngineError("TensorFlow's process was closed", path=self._path, remedy="compile the model again")
-        sender, receiver = self._pipes()
-        try:
-            write_frame(sender, say, arrays)
-            told, found = read_frame(receiver)
-        except (CorruptFileError, OSError) as error:  # OSError: the pipe broke
-            raise self._death(error) from error
-        except BaseException:  # Ctrl-C while an answer is on its way: what comes next would be half of it
-            self._end()
-            raise
-        if "error" in told:
-            remedy = told.get("remedy")
-            raise EngineError(
-                f"TensorFlow: {told['error']}", path=self._path, remedy=remedy if isinstance(remedy, str) else None
-            )
-        return told, found
-
-    def _pipes(self) -> tuple[BinaryIO, BinaryIO]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        return self._process.stdin, self._process.stdout  # type: ignore[return-value]
-
-    def _death(self, error: Exception) -> EngineError:
-        """What to raise when the process is gone, or speaks nonsense."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(_PATIENCE)
-        code = self._process.poll()
-        words = self._last_words()
-        self._end()
-        if code is None:
-            return EngineError(f"TensorFlow's process is not to be understood ({error})", path=self._path)
-        how = f"ended with {code}"
-        if code < 0:
-            with contextlib.suppress(ValueError):
-                how = f"was ended by {signal.Signals(-code).name}"
-        remedy = "the model, an op library or a lack of memory broke it" if code < 0 else f"try: {_INSTALL}"
-        return EngineError(f"TensorFlow's process {how}{words}", path=self._path, remedy=remedy)
-
-    def _last_words(self) -> str:
-        self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, self._errors.tell() - _LAST_WORDS))
-        lines = [line.strip() for line in self._errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
-        return f" ({lines[-1]})" if lines else ""
-
-    def close(self) -> None:
-        """Ends the process; may be called again."""
-        self._end()
-
-
-def _end(process: subprocess.Popen[bytes], errors: IO[bytes]) -> None:
-    """Closing its input tells the process to end; if it does not, it is ended."""
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with contextlib.suppress(OSError):
-                pipe.close()
-    try:
-        process.wait(_PATIENCE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
-    errors.close()
 
 
 # Isolated, so that no `tensorflow.py` of the working directory is imported, and then with our own search path.

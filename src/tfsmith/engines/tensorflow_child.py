@@ -14,7 +14,7 @@ from tfsmith.errors import TruncatedFileError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["explain", "main", "serve"]
+__all__ = ["explain", "main", "plain_array", "serve"]
 
 _MOST_TEXT = 600
 _NODE = re.compile(r"\{\{node ([^}]*)\}\}")
@@ -71,7 +71,7 @@ class _Session:
     def run(self, fetches: list[str], feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """The values of the tensors."""
         found = self._session.run({name: name for name in fetches}, dict(feeds))
-        return {name: _plain(value) for name, value in found.items()}
+        return {name: plain_array(value) for name, value in found.items()}
 
 
 def _config(tf: Any) -> Any:
@@ -91,7 +91,7 @@ def _graph_def(v1: Any, path: str) -> Any:
         return v1.GraphDef.FromString(file.read())
 
 
-def _plain(value: Any) -> NDArray[Any]:
+def plain_array(value: Any) -> NDArray[Any]:
     """An array of a type that has a name: quantized ones come as structures of one field."""
     import numpy
 

@@ -9,8 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError
-from tfsmith.formats.checkpoint.bundle import file_of
-from tfsmith.formats.checkpoint.find import index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
+from tfsmith.formats.checkpoint.find import file_of, index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
 from tfsmith.formats.graph.graphdef import read_graph
 from tfsmith.formats.kinds import MAIN_FILES, STATE_FILE, find_main_file
 from tfsmith.formats.sniff import Sniffed, refuse_foreign, sniff
@@ -149,7 +148,7 @@ def _open_weights(path: Path, span: Span, kind: str) -> Model:
 
 def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
     if found.text and found.kind in _MESSAGES:
-        from tfsmith.wire.text_file import read_text  # each kind of file loads what it needs
+        from tfsmith.wire.text_reader import read_text  # each kind of file loads what it needs
 
         span = read_text(span, _MESSAGES[found.kind])
     if found.kind == "saved_model":  # under another name: the graph of a SavedModel, such as a replacement leaves

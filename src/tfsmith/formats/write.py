@@ -136,7 +136,7 @@ def _write(model: Model, destination: Destination, shards: int, *, link: bool) -
     elif destination.kind == "checkpoint":
         _write_checkpoint(model, path, shards, link=link)
     else:
-        from tfsmith.wire.text_file import write_text_file
+        from tfsmith.wire.text_writer import write_text_file
 
         write_text_file(path, "GraphDef", _graph_plan(model))
 
@@ -239,7 +239,7 @@ def _write_meta(model: Model, destination: Destination, shards: int, *, link: bo
     plan = plan_meta_graph(model.meta)
     path, prefix = destination.path, destination.prefix
     if destination.text:
-        from tfsmith.wire.text_file import write_text_file
+        from tfsmith.wire.text_writer import write_text_file
 
         write_text_file(path, "MetaGraphDef", plan)
     else:
@@ -325,7 +325,7 @@ def write_main_file(model: Model, path: Path) -> None:
     check_written(model, is_kept=True)
     message, plan = _plan(model)
     if path.suffix == ".pbtxt":
-        from tfsmith.wire.text_file import write_text_file
+        from tfsmith.wire.text_writer import write_text_file
 
         write_text_file(path, message, plan)
         return
@@ -355,7 +355,7 @@ def read_saver_file(path: Path) -> Saver:
         WrongFileError: The file is no SaverDef.
     """
     from tfsmith.formats.graph.metagraph import read_saver
-    from tfsmith.wire.text_file import read_text
+    from tfsmith.wire.text_reader import read_text
 
     span = open_file(path)
     is_text = span.tobytes().lstrip().startswith(_TEXT) if len(span) < 1 << 20 else False

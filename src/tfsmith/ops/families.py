@@ -11,6 +11,8 @@ from types import MappingProxyType
 from tfsmith.records import record
 
 __all__ = [
+    "ALLOCATIONS",
+    "ARITHMETIC",
     "BATCH_NORMS",
     "CALLS",
     "CONTROL_FLOW",
@@ -32,6 +34,7 @@ __all__ = [
     "MERGES",
     "NEVER_OUTPUTS",
     "NEXT_ITERATIONS",
+    "ORDERING",
     "PASSES_ON",
     "PIPELINES",
     "PLACEHOLDERS",
@@ -187,14 +190,30 @@ SHAPE_INPUTS: Mapping[str, int] = MappingProxyType(
     {"Reshape": 1, "Fill": 0, "BroadcastTo": 1, "Tile": 1, "RandomUniform": 0, "Slice": 2}
 )
 """They take sizes as a tensor; with the number of that input."""
+ALLOCATIONS: Mapping[str, int] = MappingProxyType(
+    dict.fromkeys(
+        _ops(
+            "Fill Empty RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal StatelessRandomUniform "
+            "StatelessRandomNormal StatelessTruncatedNormal"
+        ),
+        0,
+    )
+    | dict.fromkeys(_ops("BroadcastTo Tile TensorListReserve"), 1)
+    | {"ScatterNd": 2}
+)
+"""They make a tensor whose size a value says; with the number of that input."""
 ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "ResourceGather": 1, "GatherNd": 1})
 """They take rows by their ids; with the number of the input that has the ids."""
 
 # Others
 
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
-WITHOUT_OUTPUTS = _ops("NoOp Assert ControlTrigger")
+ORDERING = _ops("NoOp ControlTrigger")
+"""They only order others."""
+WITHOUT_OUTPUTS = ORDERING | {"Assert"}
 """They only order or check."""
+ARITHMETIC = _ops("Add AddV2 Cast Mul Neg RealDiv Rsqrt Sqrt Square Sub")
+"""Element by element, cheap enough to be computed anew each time that a folded constant is read."""
 REDUCTIONS = _ops("Mean Sum AddN")
 """What a loss ends in."""
 LIKELY_OUTPUTS = _ops("Softmax Sigmoid ArgMax TopKV2 LogSoftmax Identity IdentityN BiasAdd")

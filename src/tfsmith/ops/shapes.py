@@ -335,7 +335,7 @@ def _cast(ask: Ask) -> Known:
     return Known(ask.dims(0), ask.values(0) if is_integer else None)
 
 
-@shape("Softmax LogSoftmax")
+@shape("Softmax LogSoftmax _MklLayerNorm")
 def _softmax(ask: Ask) -> Known:
     return Known(ask.at_least(0, 1))
 
@@ -479,7 +479,7 @@ def _matmul(ask: Ask) -> Known:
     return Known((left[0], right[1]))
 
 
-@shape("BatchMatMul BatchMatMulV2 BatchMatMulV3")
+@shape("BatchMatMul BatchMatMulV2 BatchMatMulV3 _MklFusedBatchMatMulV2")
 def _batch_matmul(ask: Ask) -> Known:
     left, right = ask.at_least(0, 2), ask.at_least(1, 2)
     if left is None or right is None:

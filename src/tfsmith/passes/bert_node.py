@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import isfinite
 
 from tfsmith.ir.attr import Attr, float32
@@ -24,6 +24,7 @@ __all__ = [
     "change_bert_nodes",
     "mask_adder",
     "quantize_bert_nodes",
+    "served_bert_nodes",
     "with_bert_op",
 ]
 
@@ -44,12 +45,13 @@ BERT = OpDef(
         AttrDef("NumAttentionHeads", "int", Attr("int", 12)),
         AttrDef("IntermediateSize", "int", Attr("int", 3072)),
         AttrDef("MaxSequenceLength", "int", Attr("int", 128)),
-        AttrDef("HiddenAct", "string", Attr("string", b"gelu_tanh"), allowed=(b"gelu_tanh", b"gelu_erf")),
+        AttrDef("HiddenAct", "string", Attr("string", b"gelu_tanh"), allowed=(b"gelu_tanh", b"gelu_erf", b"relu")),
         AttrDef("CalibrateQuantFactors", "bool", Attr("bool", False)),
         AttrDef("QuantizationFactorsPath", "string", Attr("string", b"")),
         AttrDef("QuantizationFactors", "list(float)", Attr("list", ())),
         AttrDef("LayerNormEpsilon", "float", Attr("float", float32(1e-12))),
         AttrDef("MaskAdder", "float", Attr("float", -10000.0)),
+        AttrDef("ClearMasked", "bool", Attr("bool", False)),
     ),
 )
 """The op as `native/bert_op` defines it."""
@@ -111,6 +113,34 @@ def bert_nodes(model: Model) -> Iterator[tuple[str | None, Node]]:
         for node in body:
             if node.op == BERT.name:
                 yield name, node
+
+
+def served_bert_nodes(model: Model, tensors: Iterable[str]) -> Iterator[tuple[str | None, Node]]:
+    """The nodes `Bert` that tensors of the graph need, in the graph and in what it calls. Linear."""
+    graph = model.graph
+    todo: list[tuple[str | None, str]] = [(None, graph.resolve(text).node) for text in tensors]
+    seen = set(todo)
+    while todo:
+        place = todo.pop()
+        body: Body = graph if place[0] is None else graph.library[place[0]]
+        node = body.by_name.get(place[1])
+        if node is None:
+            continue
+        if node.op == BERT.name:
+            yield place[0], node
+        found = {(place[0], body.source(text)) for text in node.inputs}
+        for name in _called(node, graph.library):
+            function = graph.library[name]
+            ends = [*function.ret.values(), *(f"^{end}" for end in function.control_ret.values())]
+            found |= {(name, function.source(text)) for text in ends}
+        todo += found - seen
+        seen |= found
+
+
+def _called(node: Node, library: Mapping[str, Function]) -> Iterator[str]:
+    """The functions that a node calls."""
+    funcs = [func.name for attr in node.attrs.values() for func in attr.funcs]
+    yield from (name for name in (node.op, *funcs) if name in library)
 
 
 def change_bert_nodes(model: Model, change: Change) -> Model:

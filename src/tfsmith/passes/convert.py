@@ -7,7 +7,7 @@ from collections.abc import Collection as AnyCollection
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.errors import Note, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
@@ -23,7 +23,6 @@ from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     INIT_SIGNATURE,
     Interface,
-    Note,
     collected,
     guess_outputs,
     init_nodes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tfsmith.errors import NotFoundInModelError
+from tfsmith.errors import Note, NotFoundInModelError
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.metagraph import PREDICT, Asset, Collection, MetaGraph, MetaInfo, Saver, Signature
@@ -18,7 +18,6 @@ from tfsmith.ops.families import FILES_OF_TABLES, TABLE_FILLS, VARIABLES
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     Interface,
-    Note,
     check_shapes,
     check_tensor,
     find_training,

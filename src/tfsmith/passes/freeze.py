@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from tfsmith.errors import NotFoundInModelError, UnsupportedError, UsageError
+from tfsmith.errors import Note, NotFoundInModelError, UnsupportedError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph, check_graph
@@ -21,11 +21,9 @@ from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ops.families import DIRECT_CALLS, TABLES, VARIABLES
-from tfsmith.passes.fold_shapes import fold_shapes
 from tfsmith.passes.inline import inline_calls
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
-    Note,
     check_shapes,
     choose_outputs,
     choose_signature,
@@ -143,6 +141,8 @@ def freeze(model: Model, options: FreezeOptions) -> FrozenGraph:
         graph = shaped
         notes += baked
     if options.fold_shapes:
+        from tfsmith.passes.fold_shapes import fold_shapes
+
         folded = fold_shapes(graph)
         graph = prune(folded, [*(endpoint.node for endpoint in outputs.values()), *kept], keep_colocated=False)
         graph = clean_colocation(graph)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, Speller, UsageError, in_python, worded
+from tfsmith.errors import InvalidModelError, Note, NotFoundInModelError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, MetaGraph, Signature, TensorInfo
@@ -33,7 +33,6 @@ from tfsmith.ops.families import (
 from tfsmith.records import record, replace
 
 __all__ = [
-    "Note",
     "find_training",
     "Candidate",
     "collected",
@@ -60,24 +59,6 @@ __all__ = [
 ]
 
 _DROPOUT = re.compile(r"dropout", re.IGNORECASE)
-
-
-@record
-class Note:
-    """Something that the user should know about the result: what, which nodes, and what to do."""
-
-    what: str
-    nodes: tuple[str, ...]
-    remedy: str
-
-    def __str__(self) -> str:
-        return self.worded()
-
-    def worded(self, spell: Speller = in_python) -> str:
-        """The note as one line, with options as a door spells them; by default as arguments in Python."""
-        shown = ", ".join(self.nodes[:3]) + (f" and {len(self.nodes) - 3} more" if len(self.nodes) > 3 else "")
-        what, remedy = worded(self.what, spell), worded(self.remedy, spell)
-        return f"{what}: {shown}; {remedy}" if shown else f"{what}; {remedy}"
 
 
 def find_training(graph: Graph) -> list[Note]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from tfsmith.errors import UsageError
+from tfsmith.errors import Note, UsageError
 from tfsmith.ir.body import Part, Use
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
@@ -25,7 +25,6 @@ from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     INIT_SIGNATURE,
     Interface,
-    Note,
     collected,
     make_signatures,
     tensor_names,

@@ -235,6 +235,26 @@ class Algebra:
         """What a class is, with these labels."""
         return self.put(self._classes[number], dict(enumerate(axes)))
 
+    def relabelled(self, axes: Axes, given: Axes, wanted: Axes) -> Axes:
+        """Axes in other labels: those of a class in one place as those that it has in another."""
+        labels: dict[Arg, Arg] = {}
+        for here, there in zip(given, wanted, strict=True):
+            pairs = list(zip(here, there, strict=False))
+            if len(here) == len(there) and all(self.size(one) == self.size(other) for one, other in pairs):
+                labels |= {(one,): (other,) for one, other in pairs}
+            else:
+                labels[here] = there
+        found: list[Arg] = []
+        for arg in axes:
+            new: list[Label] = []
+            rest = arg
+            while rest:
+                part = next((each for each in labels if each and rest[: len(each)] == each), rest[:1])
+                new += labels.get(part, part)
+                rest = rest[len(part) :]
+            found.append(tuple(new))
+        return tuple(found)
+
     def class_sizes(self, number: int) -> tuple[Size, ...]:
         """The sizes of a class's numbered labels."""
         return self._class_sizes[number]

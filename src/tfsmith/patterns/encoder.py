@@ -7,8 +7,10 @@ from math import isfinite, sqrt
 from types import MappingProxyType
 from typing import Any
 
+from tfsmith.ir.body import Body
 from tfsmith.ir.body_editor import BodyEditor
 from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.function import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import free_name
 from tfsmith.ir.node import Endpoint
@@ -18,16 +20,18 @@ from tfsmith.ops.inference import Inference
 from tfsmith.passes.bert_node import with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
 from tfsmith.patterns.architecture import Layer, Stack, find_stacks, raised_bodies
-from tfsmith.patterns.formula import Heads, Kernel
+from tfsmith.patterns.formula import Attention, Bound, Dense, Heads, Kernel, Search, Var
 from tfsmith.patterns.raised import Raised, Reading
 from tfsmith.records import record
 
 __all__ = ["Encoder", "Fused", "Refusal", "fuse_encoders"]
 
-_ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh"})
+_ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh", "relu": "relu"})
 FLOAT = dtype_named("float32")
 _BY_STRUCTURE = Variant("by structure", Query((), (), (Endpoint("output", 0),)), (), {})
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
+_ATTENTION = Attention(Dense(Var("x"), "query"), Dense(Var("y"), "key"), Dense(Var("z"), "value"), "attention")
+"""Any attention, of whatever tensors."""
 _LARGE = 1e4
 """What is at least taken off the scores of words that are hidden."""
 _LARGEST = 3.4028234663852886e38
@@ -79,11 +83,19 @@ def _match(body: str | None, stack: Stack) -> Match:
 
 @record
 class Fused:
-    """What became of a model."""
+    """What became of a model.
+
+    Attributes:
+        model: The new model; the old one if nothing was fused.
+        encoders: The encoders that became one node.
+        refused: The encoders that stay as they are.
+        others: Attentions that are no part of an encoder: in which function, and a line that says where and why.
+    """
 
     model: Model
     encoders: tuple[Encoder, ...]
     refused: tuple[Refusal, ...]
+    others: tuple[tuple[str | None, str], ...] = ()
 
 
 class _CannotFuseError(Exception):
@@ -104,9 +116,13 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = ()) -> Fused:
     kept |= {node.name for node in graph if node.name not in taken}
     encoders: list[Encoder] = []
     refused: list[Refusal] = []
+    others: dict[tuple[str | None, str], list[str]] = {}
     with with_bert_op(model).edit() as editor:
         for name, raised, inference in raised_bodies(model):
-            for stack in find_stacks(raised):
+            stacks = find_stacks(raised)
+            for tensor, reason in _other_attentions(raised, stacks):
+                others.setdefault((name, reason), []).append(str(tensor))
+            for stack in stacks:
                 if stack.kind != "encoder":
                     continue
                 place = editor if name is None else editor.function(name)
@@ -116,7 +132,42 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = ()) -> Fused:
                         encoders.append(job.fuse(name, part))
                     except _CannotFuseError as error:
                         refused.append(Refusal(name, part, str(error)))
-    return Fused(editor.model if encoders else model, tuple(encoders[::-1]), tuple(refused[::-1]))
+    lines = [
+        (body, f"attention is left alone at {_listed(places)}: {reason}") for (body, reason), places in others.items()
+    ]
+    return Fused(editor.model if encoders else model, tuple(encoders[::-1]), tuple(refused[::-1]), tuple(lines))
+
+
+def _listed(places: Sequence[str]) -> str:
+    return places[0] if len(places) == 1 else f"{places[0]} and {len(places) - 1:,} more"
+
+
+def _other_attentions(raised: Raised, stacks: Sequence[Stack]) -> Iterator[tuple[Endpoint, str]]:
+    """Attentions that are no part of an encoder, each with the tensor that has it, and why."""
+    kinds = {layer.kernel("query").kernel[0]: stack.kind for stack in stacks for layer in stack.layers}
+    search = Search(raised)
+    for kind, tensor, atom in raised.recognised():
+        if kind != "attention":
+            continue
+        found = next(search.match(_ATTENTION, ((((atom, 1.0),), 1.0),), {}), None)
+        if found is None:
+            yield tensor, "it has more than queries, keys, values and a mask, such as dropout or relative positions"
+            continue
+        query, keys, heads = found["query"], {found[name] for name in ("x", "y", "z")}, found["attention"]
+        assert isinstance(query, Kernel)
+        assert isinstance(heads, Heads)
+        of = kinds.get(query.kernel[0])
+        hidden = {label for product, _ in heads.mask.value for one, _ in product for label in _labels_of(one)}
+        if of == "encoder":
+            continue
+        if len({one.number for one in keys if isinstance(one, Bound)}) > 1:
+            yield tensor, "its keys or values are of another tensor than its queries, as in cross attention"
+        elif hidden & heads.words:
+            yield tensor, "its mask is another for each word, as in a decoder"
+        elif of is not None:
+            yield tensor, f"it is of a {of}, and the op normalizes behind each part"
+        else:
+            yield tensor, "what is around it is no layer of BERT"
 
 
 class _Fusion:
@@ -129,6 +180,7 @@ class _Fusion:
         self._editor = editor
         self._body = raised.body
         self._kept = kept
+        self._ends = kept | _results(raised.body)
         self._tensors: dict[int, list[tuple[Endpoint, Reading, Axes]]] = {}
         for tensor, reading in raised:
             number, axes = self._algebra.intern(reading.value)
@@ -153,7 +205,7 @@ class _Fusion:
         """Whether something besides the next layer takes what a layer gives."""
         same = self._same(self._number(layer.output))
         inside = self._between(after, same) | same
-        return any(name in self._kept or self._outside_users(name, inside) for name in same)
+        return any(name in self._ends or self._outside_users(name, inside) for name in same)
 
     def _number(self, tensor: Endpoint) -> int:
         reading = self._raised.reading(tensor)
@@ -170,7 +222,7 @@ class _Fusion:
         return {user for user in found if self._body[user].op not in SHAPES}
 
     def _between(self, layer: Layer, ends: set[str]) -> set[str]:
-        """The nodes from what a layer gives back to given ones."""
+        """The nodes from what a layer gives back to given ones, and to those of which only the shape is taken."""
         found: set[str] = set()
         todo = [layer.output.node]
         while todo:
@@ -178,7 +230,8 @@ class _Fusion:
             node = self._body.by_name.get(name)
             if node is not None and name not in found and name not in ends:
                 found.add(name)
-                todo += [self._body.resolve(text).node for text in node.data_inputs]
+                if node.op not in SHAPES:
+                    todo += [self._body.resolve(text).node for text in node.data_inputs]
         return found
 
     def fuse(self, body: str | None, stack: Stack) -> Encoder:
@@ -199,12 +252,15 @@ class _Fusion:
         kind = self._inference.dtype(self._body, mask)
         assert kind is not None
         attrs |= {"MaskT": kind, "MaskAdder": adder, "NumWeights": len(weights)}
+        if stack.layers[0].heads.mask.is_cleared:
+            attrs["ClearMasked"] = True
         shown = editor.add("LogicalNot", [mask]) if is_turned else mask
         inputs: list[Any] = [embedded, shown, *(self._made(weight) for weight in weights)]
         scope = _common_scope([layer.output.node for layer in stack.layers])
         node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
         result: Any = node if shape is None else editor.add("Reshape", [node, shape])
-        editor.remove_unused(self._put_in(last.output, result), keep=self._kept)
+        old = self._put_in(last.output, result)
+        editor.remove_unused(old, keep=self._ends - {old})
         return Encoder(body, str(node).partition(":")[0], stack, before - len(editor))
 
     def _attributes(self, stack: Stack) -> dict[str, Any]:
@@ -228,7 +284,7 @@ class _Fusion:
             raise _CannotFuseError("its layers differ in size, activation or epsilon")
         width, count, middle, activation, epsilon = found.pop()
         if activation not in _ACTIVATIONS:
-            raise _CannotFuseError(f"its activation is {activation}; the op has GELU only")
+            raise _CannotFuseError(f"its activation is {activation}; the op has GELU and ReLU only")
         return {
             "HiddenSize": width,
             "NumAttentionHeads": count,
@@ -252,8 +308,11 @@ class _Fusion:
         """
         heads = stack.layers[0].heads
         mask = heads.mask
-        kinds = {(layer.heads.mask.kind, layer.heads.mask.fill) for layer in stack.layers}
-        if len({self._algebra.intern(layer.heads.mask.value)[0] for layer in stack.layers} | kinds) != 2:
+        masks = {
+            (self._algebra.intern(one.value)[0], one.kind, one.fill, one.is_cleared)
+            for one in (layer.heads.mask for layer in stack.layers)
+        }
+        if len(masks) != 1:
             raise _CannotFuseError("its layers have different masks")
         if len(mask.value) != 1:
             raise _CannotFuseError("it has no mask, and the op needs one" if not mask.value else "it has several masks")
@@ -264,21 +323,24 @@ class _Fusion:
             if adder > -_LARGE:
                 raise _CannotFuseError(f"its mask sets scores to {adder:g}, which does not hide a word")
             adder = -_LARGEST if isfinite(adder) else adder
-        if adder < 0 and isfinite(adder):
-            for tensor in self._laid_out(value, heads):
-                return tensor, adder
-        raise _CannotFuseError("its mask is made in a way that the op does not know")
+        if any(self._algebra.head(atom)[0] == "infinity" for atom, _ in product) or adder >= 0:
+            raise _CannotFuseError("its mask is added to the scores in a way that the op does not know")
+        for tensor in self._laid_out(value, heads):
+            return tensor, adder
+        raise _CannotFuseError("its mask is laid out in a way that the op does not know")
 
     def _laid_out(self, value: Value, heads: Heads) -> Iterator[Endpoint]:
-        """The tensors that have a value, with sentences first and words last, and nothing between."""
+        """The tensors that have a value, sentences first, words last, and nothing but queries between."""
         number, own = self._algebra.intern(value)
         for tensor, reading, axes in self._tensors.get(number, ()):
-            here = _renamed(reading.axes, axes, own)
+            here = self._algebra.relabelled(reading.axes, axes, own)
             kind = self._inference.dtype(self._body, tensor)
             is_right = (
                 len(here) in (2, 3, 4) and frozenset(here[0]) == heads.batch and frozenset(here[-1]) == heads.others
             )
-            if is_right and not any(here[1:-1]) and kind is not None and kind.name in _MASK_TYPES:
+            between = [frozenset(arg) for arg in here[1:-1] if arg]
+            is_right &= not between or (between == [heads.words] and frozenset(here[-2]) == heads.words)
+            if is_right and kind is not None and kind.name in _MASK_TYPES:
                 yield tensor
 
     def _embedded(self, stack: Stack) -> tuple[Endpoint, int]:
@@ -291,7 +353,7 @@ class _Fusion:
         target = self._rank(stack.layers[-1])
         found: dict[int, Endpoint] = {}
         for tensor, reading, axes in self._tensors.get(first.x.number, ()):
-            rank = _layout(_renamed(reading.axes, axes, first.x.axes), first.heads)
+            rank = _layout(self._algebra.relabelled(reading.axes, axes, first.x.axes), first.heads)
             kind = self._inference.dtype(self._body, tensor)
             if rank is not None and kind is not None and kind.name == "float32":
                 found.setdefault(rank, tensor)
@@ -395,7 +457,7 @@ class _Fusion:
         given = self._same(self._number(stack.layers[-1].output))
         for name in sorted(inside - given):
             users = self._outside_users(name, inside | given)
-            if (users or name in self._kept) and self._is_costly(name):
+            if (users or name in self._ends) and self._is_costly(name):
                 raise _CannotFuseError(
                     f"{min(users, default='an output of the model')} takes {name}, which is inside of it"
                 )
@@ -437,27 +499,19 @@ class _Weight:
     is_turned: bool = False
 
 
+def _results(body: Body) -> set[str]:
+    """The nodes that a function's results are of."""
+    if not isinstance(body, Function):
+        return set()
+    return {body.resolve(text).node for text in body.ret.values()} | set(body.part.value.control_ret.values())
+
+
 def _labels_of(atom: Atom) -> frozenset[Label]:
     return frozenset(label for arg in atom[1] for label in arg)
 
 
 def _joined(groups: list[list[Label]]) -> Arg:
     return tuple(label for group in groups for label in group)
-
-
-def _renamed(axes: Axes, given: Axes, wanted: Axes) -> Axes:
-    """Axes in other labels: those of a class in one place as those that it has in another."""
-    labels: dict[Arg, Arg] = dict(zip(given, wanted, strict=True))
-    found: list[Arg] = []
-    for arg in axes:
-        new: list[Label] = []
-        rest = arg
-        while rest:
-            part = next((each for each in labels if each and rest[: len(each)] == each), rest[:1])
-            new += labels.get(part, part)
-            rest = rest[len(part) :]
-        found.append(tuple(new))
-    return tuple(found)
 
 
 def _layout(axes: Axes, heads: Heads) -> int | None:

@@ -16,9 +16,10 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor, TensorBase
 from tfsmith.ir.tensor_views import JoinedTensor, ReshapedTensor, TransposedTensor
 from tfsmith.limits import MAX_PROTO_BYTES
+from tfsmith.ops.families import ARITHMETIC
 from tfsmith.ops.shapes import constant, infer
 from tfsmith.ops.sizes import Conflict
-from tfsmith.ops.values import FAMILIES, compute
+from tfsmith.ops.values import compute
 from tfsmith.records import record
 from tfsmith.storage.span import Span
 
@@ -53,7 +54,7 @@ class ComputedTensor(TensorBase):
         import numpy
 
         arrays = [source.numpy() for source in self.sources]
-        found = compute(self.op, arrays, {"DstT": self.dtype})
+        (found,) = compute(self.op, arrays, {"DstT": Attr("type", self.dtype)})
         array = numpy.array(found, self.dtype.numpy()).reshape(self.shape.dims or ())
         array.flags.writeable = False
         return array
@@ -135,7 +136,7 @@ _MOVES: Mapping[str, Callable[[Sequence[Tensor], Attrs, Shape], Tensor | None]] 
     }
 )
 """Ops that move elements: views of the tensors that they take."""
-FOLDED_OPS = frozenset(_MOVES) | frozenset(FAMILIES)
+FOLDED_OPS = frozenset(_MOVES) | ARITHMETIC
 """The ops that can be computed."""
 
 

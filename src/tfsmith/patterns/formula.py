@@ -6,9 +6,24 @@ A formula reads like the block itself: `LayerNorm(x + Dense(Attention(...)))`. I
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import permutations
+from math import copysign, inf
 from typing import NamedTuple, TypeAlias
 
-from tfsmith.patterns.algebra import ZERO, Arg, Atom, Axes, Head, Label, Product, Value, constant_of, is_close
+from tfsmith.patterns.algebra import (
+    ONE,
+    ZERO,
+    Arg,
+    Atom,
+    Axes,
+    Head,
+    Label,
+    Product,
+    Value,
+    constant_of,
+    is_close,
+    scaled,
+)
 from tfsmith.patterns.raised import Raised
 
 __all__ = [
@@ -125,11 +140,13 @@ class Mask(NamedTuple):
             the value is false, or where it is true.
         value: The value; nothing if no word is hidden.
         fill: What hidden scores are.
+        is_cleared: Whether hidden words have no share at all, even where all are hidden.
     """
 
     kind: str
     value: Value
     fill: float = 0.0
+    is_cleared: bool = False
 
 
 class Heads(NamedTuple):
@@ -278,14 +295,14 @@ class Search:
 
     def _take_dense(self, formula: Dense, value: Value, found: Found) -> Iterator[tuple[Found, Value]]:
         for product, number, factors, summed in self._contractions(value):
-            if len(factors) != 2 or not is_close(number, 1) or any(power != 1 for _, power in factors):
+            if len(factors) != 2 or any(power != 1 for _, power in factors):
                 continue
             for (kernel, _), (x, _) in (factors, factors[::-1]):
                 given = _labels(kernel) - summed
                 if not self._raised.is_weight(kernel) or given & _labels(x):
                     continue
                 rest = tuple(item for item in value if item[0] != product)
-                for result in self.match(formula.x, self._algebra.inside(x), found):
+                for result in self.match(formula.x, scaled(self._algebra.inside(x), number), found):
                     for bias, others in self._weights(rest, given):
                         yield {**result, formula.name: Kernel(kernel, bias, summed, self._width(given))}, others
 
@@ -303,28 +320,55 @@ class Search:
 
     def _take_attention(self, formula: Attention, value: Value, found: Found) -> Iterator[tuple[Found, Value]]:
         for product, number, factors, summed in self._contractions(value):
-            if len(factors) != 2 or not is_close(number, 1):
+            if len(factors) not in (2, 3) or not is_close(number, 1) or any(power != 1 for _, power in factors):
                 continue
-            for (shares, _), (values, _) in (factors, factors[::-1]):
+            for (shares, _), *others in permutations(factors):
                 head = self._algebra.head(shares)
                 if head[0] != "softmax" or {label for at in _bound(head) for label in shares[1][at]} != summed:
                     continue
                 scores = self._algebra.value_of(_class(head), shares[1])
-                for more in self._scores(formula, scores, values, found):
+                cleared = tuple(atom for atom, _ in others[1:])
+                for more in self._scores(formula, scores, (others[0][0], *cleared), summed, found):
                     yield more, tuple(item for item in value if item[0] != product)
 
-    def _scores(self, formula: Attention, scores: Value, values: Atom, found: Found) -> Iterator[Found]:
-        """Query, key and value behind the scores of an attention."""
-        for product, scale, factors, summed in self._contractions(scores):
-            mask = Mask("added", tuple(item for item in scores if item[0] != product))
-            if len(factors) == 2:
-                for (query, _), (key, _) in (factors, factors[::-1]):
-                    yield from self._projections(formula, (query, key, values), (scale, mask, summed), found)
-        for mask, inside in self._selections(scores):
+    def _scores(
+        self, formula: Attention, scores: Value, values: tuple[Atom, ...], over: frozenset[Label], found: Found
+    ) -> Iterator[Found]:
+        """Query, key and value behind the scores of an attention.
+
+        Args:
+            formula: What query, key and value are.
+            scores: What the softmax is of.
+            values: What its shares are multiplied with: the value, and a mask that clears the shares of hidden words.
+            over: The labels that the softmax is over.
+            found: What was found before.
+        """
+        for mask, inside in (*self._additions(scores), *self._selections(scores)):
+            if len(values) > 1:
+                if not self._is_shown(mask, values[1]):
+                    continue
+                mask = mask._replace(is_cleared=True)
             for _, scale, factors, summed in self._contractions(inside):
-                if len(factors) == 2 and len(inside) == 1:
-                    for (query, _), (key, _) in (factors, factors[::-1]):
-                        yield from self._projections(formula, (query, key, values), (scale, mask, summed), found)
+                if len(factors) != 2 or len(inside) != 1:
+                    continue
+                for (query, _), (key, _) in (factors, factors[::-1]):
+                    if _labels(key) - _labels(query) == over:
+                        yield from self._projections(formula, (query, key, values[0]), (scale, mask, summed), found)
+
+    def _is_shown(self, mask: Mask, atom: Atom) -> bool:
+        """Whether an atom is 1 for the words that a mask shows, and 0 for the others."""
+        if mask.kind == "added":
+            return False
+        shown = mask.value if mask.kind == "kept" else self._algebra.add(ONE, scaled(mask.value, -1))
+        return self._algebra.inside(atom) == shown
+
+    def _additions(self, scores: Value) -> Iterator[tuple[Mask, Value]]:
+        """Scores to which something is added: what, and the scores themselves."""
+        for product, _, _, _ in self._contractions(scores):
+            inside = tuple(item for item in scores if item[0] == product)
+            rest = tuple(item for item in scores if item[0] != product)
+            chosen = [mask for mask, other in self._selections(rest) if not other]  # 0 or infinite
+            yield from ((mask, inside) for mask in chosen or [Mask("added", rest)])
 
     def _selections(self, scores: Value) -> Iterator[tuple[Mask, Value]]:
         """Scores of which some are replaced by a number: how, and the scores themselves."""
@@ -341,9 +385,17 @@ class Search:
             values.append(self._algebra.value_of(number, atom[1][at : at + count]))
             at += count
         for kind, inside, other in (("kept", values[1], values[2]), ("hidden", values[2], values[1])):
-            fill = constant_of(other)
-            if fill is not None and constant_of(inside) is None:
+            fill = self._fill(other)
+            if fill is not None and self._fill(inside) in (None, 0.0):
                 yield Mask(kind, values[0], fill), inside
+
+    def _fill(self, value: Value) -> float | None:
+        """The number that a value is, which may be infinite."""
+        number = constant_of(value)
+        if number is not None or len(value) != 1 or len(value[0][0]) != 1:
+            return number
+        (atom, power), factor = value[0][0][0], value[0][1]
+        return copysign(inf, factor) if self._algebra.head(atom)[0] == "infinity" and power == 1 else None
 
     def _projections(
         self,
@@ -356,12 +408,19 @@ class Search:
         scale, mask, summed = scores
         words, others = _labels(query) - _labels(key), _labels(key) - _labels(query)
         common = (_labels(query) & _labels(key) & _labels(values)) - summed
-        for first in self.match(formula.query, self._algebra.inside(query), found):
-            kernel = first[formula.query.name]
-            own = common & (_labels(kernel.kernel) if isinstance(kernel, Kernel) else frozenset())
-            heads = Heads(scale, mask, self._width(own), own, common - own, words, others)
-            for second in self.match(formula.key, self._algebra.inside(key), {**first, formula.name: heads}):
-                yield from self.match(formula.value, self._algebra.inside(values), second)
+        for for_query, for_key in self._coefficients(query, key):
+            for first in self.match(formula.query, scaled(self._algebra.inside(query), for_query), found):
+                kernel = first[formula.query.name]
+                own = common & (_labels(kernel.kernel) if isinstance(kernel, Kernel) else frozenset())
+                left = scale / (for_query * for_key)
+                heads = Heads(left, mask, self._width(own), own, common - own, words, others)
+                inside = scaled(self._algebra.inside(key), for_key)
+                for second in self.match(formula.key, inside, {**first, formula.name: heads}):
+                    yield from self.match(formula.value, self._algebra.inside(values), second)
+
+    def _coefficients(self, query: Atom, key: Atom) -> Iterator[tuple[float, float]]:
+        """What two factors are to be multiplied by, so that they are tensors; the rest belongs to the product."""
+        yield 1.0, 1.0
 
 
 def _labels(atom: Atom) -> frozenset[Label]:

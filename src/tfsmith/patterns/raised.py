@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import prod
+from math import isfinite, isnan, prod
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
@@ -78,6 +78,26 @@ class Raised:
         head = self.algebra.head(atom)
         node = self.body.by_name.get(str(head[1]).rpartition(":")[0]) if head[0] == "tensor" else None
         return node is not None and node.op in _WEIGHTS
+
+    def is_indicator(self, value: Value) -> bool:
+        """Whether a value is 0 or 1 everywhere: what is true, as a number."""
+        number = constant_of(value)
+        if number is not None:
+            return number in (0.0, 1.0)
+        if len(value) == 2 and constant_of(value[:1]) == 1 and value[1][1] == -1:
+            value = ((value[1][0], 1.0),)
+        return len(value) == 1 and value[0][1] == 1 and all(self._is_truth(atom) for atom, _ in value[0][0])
+
+    def _is_truth(self, atom: Atom) -> bool:
+        """Whether an atom is 0 or 1."""
+        head = self.algebra.head(atom)
+        if head[0] == "tensor":
+            name, _, output = str(head[1]).rpartition(":")
+            kind = self._inference.dtype(self.body, Endpoint(name, int(output)))
+            return kind is not None and kind.name == "bool"
+        if head[0] == "sum":
+            return self.is_indicator(self.algebra.inside(atom))
+        return head[0] in _TRUTHS or (head[0] == "cast" and head[-1] == "bool")
 
     def recognised(self) -> Iterator[tuple[str, Endpoint, Atom]]:
         """Each layer norm, GELU, softmax and attention, with the first tensor that has it."""
@@ -234,7 +254,7 @@ def _same(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | N
 def _constant(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
     """A constant of one element is its number, and so is one that repeats it along other axes than the last.
 
-    All others are tensors like any other: weights may be all ones, too.
+    All others are tensors like any other: weights may be all ones, too. Infinity is no number to compute with.
     """
     tensor = raised.constant(Endpoint(node.name, 0))
     sizes = None if tensor is None else tensor.shape.dims
@@ -244,6 +264,12 @@ def _constant(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading
     if prod(sizes) != 1 and (sizes[-1] != 1 or not is_filled):
         return None
     number = float(tensor.numpy().flat[0])
+    if isnan(number):
+        return None
+    if not isfinite(number):
+        return Reading(
+            scaled(raised.algebra.single(("infinity",), ()), -1 if number < 0 else 1), raised.algebra.axes(sizes)
+        )
     return Reading((((), number),) if number else ZERO, raised.algebra.axes(sizes))
 
 
@@ -266,6 +292,8 @@ def _cast(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | N
     if x is None or source is None or target is None:
         return None
     if _holds(str(source.name), str(target.name)) or constant_of(x.value) is not None:
+        return x
+    if target.name == "bool" and raised.is_indicator(x.value):
         return x
     return Reading(raised.algebra.apply("cast", x.value, extra=(str(target.name),)), x.axes)
 
@@ -369,6 +397,19 @@ def _together(name: str) -> _Rule:
     return _binary(lambda algebra, one, other: algebra.apply(name, one, other))
 
 
+def _and(algebra: Algebra, one: Value, other: Value) -> Value:
+    return one if one == other else algebra.multiply(one, other)
+
+
+def _or(algebra: Algebra, one: Value, other: Value) -> Value:
+    """What is not neither of two."""
+    return _not(algebra, _and(algebra, _not(algebra, one), _not(algebra, other)))
+
+
+def _not(algebra: Algebra, value: Value) -> Value:
+    return algebra.add(ONE, scaled(value, -1))
+
+
 def _select(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
     readings = [raised.reading(tensor) for tensor in inputs[:3]]
     condition, one, other = readings
@@ -385,7 +426,28 @@ def _select(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading |
     third = raised.aligned(Reading(first[1], first[2]), condition)
     if third is None or third[2] != second[2]:
         return None
-    return Reading(raised.algebra.apply("select", second[1], second[0], third[0]), second[2])
+    return Reading(_chosen(raised.algebra, second[1], second[0], third[0]), second[2])
+
+
+def _chosen(algebra: Algebra, condition: Value, one: Value, other: Value) -> Value:
+    """One value where a condition is 1, and another where it is 0. A choice of 0 is a product."""
+    number = constant_of(condition)
+    if number is not None:
+        return one if number else other
+    if len(condition) > 1 and constant_of(condition[:1]) == 1:  # what is not so
+        condition, one, other = _not(algebra, condition), other, one
+    numbers = constant_of(one), constant_of(other)
+    if numbers[0] is not None and numbers[1] is not None:
+        return algebra.add(other, scaled(condition, numbers[0] - numbers[1]))
+    if numbers[1] == 0 and not _is_infinite(algebra, one):
+        return algebra.multiply(condition, one)
+    if numbers[0] == 0 and not _is_infinite(algebra, other):
+        return algebra.multiply(_not(algebra, condition), other)
+    return algebra.apply("select", condition, one, other)
+
+
+def _is_infinite(algebra: Algebra, value: Value) -> bool:
+    return any(algebra.head(atom)[0] == "infinity" for product, _ in value for atom, _ in product)
 
 
 def _add_all(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
@@ -625,15 +687,14 @@ def _batch_norm(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Readi
 
 _FUNCTIONS = (
     *("Exp", "Erf", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Log", "Log1p", "Expm1", "Abs", "Sign", "Floor"),
-    *("Ceil", "Round", "Sin", "Cos", "Softplus", "Softsign", "LogicalNot", "IsNan", "IsInf"),
+    *("Ceil", "Round", "Sin", "Cos", "Softplus", "Softsign", "IsNan", "IsInf"),
 )
-_TOGETHER = (
-    *("Minimum", "Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual", "LogicalAnd", "LogicalOr"),
-)
+_COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
+_TRUTHS = frozenset(name.lower() for name in (*_COMPARISONS, "IsNan", "IsInf"))
 _RULES: Mapping[str, _Rule] = MappingProxyType(
     dict.fromkeys((*PASSES_ON, "CheckNumerics", "EnsureShape"), _same)
     | {name: _function(name.lower()) for name in _FUNCTIONS}
-    | {name: _together(name.lower()) for name in _TOGETHER}
+    | {name: _together(name.lower()) for name in (*_COMPARISONS, "Minimum")}
     | dict.fromkeys(("Add", "AddV2"), _binary(_add))
     | dict.fromkeys(("RealDiv", "Div", "DivNoNan"), _binary(_divide))
     | dict.fromkeys(("Mul", "MulNoNan"), _binary(_multiply))
@@ -649,6 +710,9 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
         "SquaredDifference": _binary(_squared_difference),
         "Pow": _binary(_power),
         "Maximum": _binary(_maximum),
+        "LogicalAnd": _binary(_and),
+        "LogicalOr": _binary(_or),
+        "LogicalNot": _unary(_not),
         "Neg": _unary(lambda _, value: scaled(value, -1)),
         "Square": _unary(lambda algebra, value: algebra.power(value, 2)),
         "Rsqrt": _unary(lambda algebra, value: algebra.power(value, -0.5)),

@@ -8,7 +8,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Literal
 
-from tfsmith.errors import InvalidModelError, UnsupportedError, UsageError
+from tfsmith.errors import InvalidModelError, Note, UnsupportedError, UsageError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
 from tfsmith.ir.function import Function
@@ -21,7 +21,6 @@ from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.recipe import Match, Miss, Recipe
 from tfsmith.ops.inference import Inference
-from tfsmith.passes.interface import Note
 from tfsmith.patterns.build import InputRef, NewNode
 from tfsmith.patterns.index import captured_variables
 from tfsmith.patterns.matcher import Found, Matcher

@@ -27,7 +27,7 @@ from tfsmith.storage.span import Span
 from tfsmith.testing.models import TestModel
 from tfsmith.testing.values import INT32
 from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.text_file import write_text_file
+from tfsmith.wire.text_writer import write_text_file
 
 __all__ = ["frozen_graph", "write_checkpoint_files", "write_frozen", "write_saved_model"]
 

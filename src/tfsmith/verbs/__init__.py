@@ -25,6 +25,7 @@ VERBS = MappingProxyType(
         "diff": ("diff.diff", "what changed between two models"),
         "check": ("check.check", "which ops of a model another program cannot import, and what to do"),
         "check --list": ("check.list_targets", "the programs that check knows, with the versions of their tables"),
+        "scan": ("scan.scan", "what a model can do to the machine that runs it; nothing is run"),
         "extract": ("extract.extract", "cuts a pattern out of a graph: from seed nodes back to barriers"),
         "recipe": ("", "makes, checks and lists recipes: what to find in a graph, and what to put in its place"),
         "recipe make": ("recipe.make_recipe", "a pattern and a node become a recipe"),

@@ -56,6 +56,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "inputs": ("-i", "--input"),
         "other_tags": ("--other-tag-set",),
         "op_libraries": ("--op-library",),
+        "allow_file": ("--allow",),
     }
 )
 """Words that Python reserves, short forms, and names that differ."""

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
+from tfsmith.errors import Note
 from tfsmith.formats.kinds import FileKind, kind_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
-from tfsmith.passes.interface import Note, init_nodes
+from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.variables import EMA_SUFFIX
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import ModelResult, open_model, size_of, sized

@@ -35,6 +35,7 @@ from tfsmith.passes.bert_node import (
     change_bert_nodes,
     mask_adder,
     quantize_bert_nodes,
+    served_bert_nodes,
     with_bert_op,
 )
 from tfsmith.patterns.encoder import Fused, fuse_encoders
@@ -44,7 +45,7 @@ from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.files import load
 from tfsmith.verbs.output import place_model
-from tfsmith.verbs.replace import Replaced
+from tfsmith.verbs.replace import Replaced, left_alone
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
 from tfsmith.verbs.shared import Result, names_of, open_model, size_of, sized
@@ -295,6 +296,9 @@ def optimize(
     if not replaced.matches:
         return Optimized(replaced)
     program = make_program(opened, names or None, signature=signature)
+    replaced = _served(program, replaced)
+    if not replaced.matches:
+        return Optimized(replaced)
     check_sizes(program, batch_size, sequence_length)
     known = max(node.get("MaxSequenceLength") for _, node in bert_nodes(replaced.model))
     longest = max_sequence_length or (max(_LONGEST, sequence_length or 0) if has_open_length(program) else known)
@@ -350,28 +354,52 @@ def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
     attributes that the recipe does not set can be set later, and the adder of the mask in the node.
     """
     done = replace(replace_nodes(model, _RECIPE, outputs=outputs), explain=True)
-    if not done.matches:
-        done = _by_structure(done, fuse_encoders(model, outputs))
-    if not done.matches:
-        old = [node.name for _, node in bert_nodes(model)]
-        reason = f"it has a node Bert already, {old[0]}, and {{configure(model)}} sets its attributes" if old else None
-        return replace(done, reason=Hint(reason) if reason else done.reason)
-    fused = with_bert_op(done.model)
-    adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
-    if len(adders) == 1:
-        adder = Attr("float", adders.pop())
-        fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
-    return replace(done, model=fused)
+    if done.matches:
+        fused = with_bert_op(done.model)
+        adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
+        if len(adders) == 1:
+            adder = Attr("float", adders.pop())
+            fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
+        done = replace(done, model=fused)
+    done = _by_structure(done, fuse_encoders(done.model, outputs))
+    old = [node.name for _, node in bert_nodes(model)]
+    if done.matches or not old:
+        return done
+    reason = f"it has a node Bert already, {old[0]}, and {{configure(model)}} sets its attributes"
+    return replace(done, reason=Hint(reason))
 
 
 def _by_structure(done: Replaced, found: Fused) -> Replaced:
-    """What was found by what it computes, where the spellings of the recipe are not there."""
-    skipped = (*done.skipped, *(Skipped(one.match, one.reason) for one in found.refused))
-    if not found.encoders:
+    """With what was found by what it computes, where the spellings of the recipe are not there."""
+    places = {match.body for match in done.matches} | {one.body for one in found.encoders}
+    refused = [Skipped(one.match, one.reason) for one in found.refused]
+    # the recipe's reasons do not count where the structure was enough
+    skipped = (*(one for one in done.skipped if one.match.body not in places), *refused)
+    matches = (*done.matches, *(one.match for one in found.encoders))
+    if not matches:
         reasons = "; ".join(dict.fromkeys(one.reason for one in found.refused))
-        return replace(done, skipped=skipped, reason=f"an encoder was found, but {reasons}" if reasons else done.reason)
-    matches = tuple(one.match for one in found.encoders)
-    return replace(done, model=found.model, matches=matches, skipped=skipped, reason=None, nearest_miss=None)
+        others = "; ".join(dict.fromkeys(line for _, line in found.others))
+        reason = f"an encoder was found, but {reasons}" if reasons else f"{done.reason}; {others}" if others else None
+        return replace(done, skipped=skipped, reason=reason or done.reason)
+    said = set(left_alone(done.skipped))
+    notes = (*(note for note in done.notes if str(note) not in said), *left_alone(skipped))
+    notes += tuple(line for body, line in found.others if body in places)
+    return replace(
+        done, model=found.model, matches=matches, skipped=skipped, notes=notes, reason=None, nearest_miss=None
+    )
+
+
+def _served(program: ModelProgram, replaced: Replaced) -> Replaced:
+    """The same where the outputs need what was replaced; else as if nothing was, with the reason."""
+    tensors = [port.tensor for port in program.outputs.values()]
+    if not program.is_plain or any(served_bert_nodes(replaced.model, tensors)):
+        return replaced
+    places = ", ".join(sorted({match.body or "the graph" for match in replaced.matches}))
+    where = "its outputs" if program.signature is None else f"signature {program.signature}"
+    reasons = "; ".join(dict.fromkeys(one.reason for one in replaced.skipped))
+    why = f"; what it needs was left alone: {reasons}" if reasons else ""
+    reason = f"{where} does not need the encoders that were found, in {places}{why}"
+    return replace(replaced, model=replaced.source, matches=(), reason=reason)
 
 
 def _check(name: str, value: int | None, least: int) -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tfsmith import records
-from tfsmith.errors import UnreadableFileError, UsageError
+from tfsmith.errors import Note, UnreadableFileError, UsageError
 from tfsmith.formats.kinds import ALL_KINDS, As, FileKind, destination_of
 from tfsmith.formats.write import check_written, inputs_of, write_model
 from tfsmith.ir.model import Model, SideFile
-from tfsmith.passes.interface import Note
 from tfsmith.storage.span import real_path
 from tfsmith.verbs.arguments import checked
 

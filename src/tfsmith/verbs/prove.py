@@ -20,7 +20,7 @@ class Checks:
     """How a result is compared with its original.
 
     Attributes:
-        engine: What runs them: "openvino", "tensorflow" or "auto".
+        engine: What runs them: "openvino", "reference", "tensorflow" or "auto".
         op_libraries: Libraries of custom ops.
         dtype: What the weights were rounded to, if they were: it leaves a tolerance.
     """

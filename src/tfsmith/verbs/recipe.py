@@ -12,6 +12,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Match, Pattern, Recipe, Variant
+from tfsmith.patterns.rule import Rule
 from tfsmith.records import record, replace, values
 from tfsmith.storage.place import Output, write_file
 from tfsmith.storage.sink import FileSink
@@ -77,28 +78,32 @@ def list_recipes() -> RecipeList:
     Example:
         tfsmith recipe list
     """
-    from tfsmith.formats.recipe.toml import read_recipe_toml
-
-    return RecipeList({name: read_recipe_toml(builtin_recipe(name)).description for name in builtin_recipes()})
+    return RecipeList({name: load_recipe(name).description for name in builtin_recipes()})
 
 
 def builtin_recipes() -> list[str]:
     """The names of the recipes that come with tfsmith, sorted."""
-    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    from tfsmith.patterns.library import RULES
+
+    return sorted([*RULES, *(path.stem for path in _FOLDER.glob("*.toml"))])
 
 
 def builtin_recipe(name: str) -> Path:
     """The file of a recipe that comes with tfsmith.
 
     Raises:
-        UsageError: There is none of this name.
+        UsageError: There is none of this name, or it is a rule in Python.
     """
+    path = _FOLDER / f"{name}.toml"
+    if path.exists():
+        return path
     names = builtin_recipes()
-    if name not in names:
-        near = nearest(name, names) or names
-        remedy = f"there are {', '.join(near)}; or pass a file (.toml, .pb, .pbtxt)" if near else "pass a file"
-        raise UsageError(f"there is no recipe {name!r}", remedy=remedy)
-    return _FOLDER / f"{name}.toml"
+    if name in names:
+        what = f"the recipe {name!r} is a rule in Python, and has no file"
+        raise UsageError(what, remedy="pass its name; its code is in tfsmith.patterns.library")
+    near = nearest(name, names) or names
+    remedy = f"there are {', '.join(near)}; or pass a file (.toml, .pb, .pbtxt)" if near else "pass a file"
+    raise UsageError(f"there is no recipe {name!r}", remedy=remedy)
 
 
 @checked
@@ -115,6 +120,11 @@ def load_recipe(source: FilePath, **matching: Unpack[Matching]) -> Recipe:
     """
     path = _path(source)
     if isinstance(source, str) and not path.exists() and not path.suffix and path.name == source:
+        if not (_FOLDER / f"{source}.toml").exists():
+            from tfsmith.patterns.library import RULES
+
+            if source in RULES:
+                return RULES[source]
         path = builtin_recipe(source)
     if path.suffix != ".toml":
         from tfsmith.formats.recipe import protobuf  # seldom needed
@@ -145,9 +155,14 @@ def save_recipe(recipe: Recipe, path: FilePath, *, inputs: Files = (), force: bo
         force: Whether to replace a file that is there.
 
     Raises:
-        UsageError: That format holds one pattern and one node, and this recipe was not made of these.
+        UsageError: It is a rule in Python; or that format holds one pattern and one node, and it was not made of these.
     """
     target = _path(path)
+    if isinstance(recipe, Rule):
+        what = f"the rule {recipe.name!r} is written in Python, and no file can say it"
+        raise UsageError(
+            what, path=path, remedy="keep its code; `recipe draft` and `recipe make` give recipes in files"
+        )
     if target.suffix == ".toml":
         from tfsmith.formats.recipe.toml import recipe_toml
 
@@ -478,6 +493,8 @@ def draw_recipe(
     wanted = _variants(found, variant)
     matches = () if opened is None else find(opened, found).matches
     drawn = [(one, [match for match in matches if match.variant == one]) for one in wanted]
+    if isinstance(found, Rule) and matches:
+        drawn = [(matches[0].variant, [matches[0]])]
     drawn = [each for each in drawn if each[1]] or drawn
     if target.suffix == ".html":
         page = recipe_page(found, drawn)

@@ -15,6 +15,7 @@ from tfsmith.ir.recipe import Match, Miss, Recipe, Unit
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, meeting, nearest_miss
 from tfsmith.patterns.replace import find as find_matches
 from tfsmith.patterns.replace import replace as replace_matches
+from tfsmith.patterns.rule import Rule
 from tfsmith.records import field, record
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.recipe import read_recipe
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tfsmith.verbs.recipe import RecipeOrPath
     from tfsmith.verbs.shared import FilePath, MatchingLoads, MatchingProves, ModelOrPath, Names, Out
 
-__all__ = ["FLAGS", "Matches", "Replaced", "find", "replace"]
+__all__ = ["FLAGS", "Matches", "Replaced", "find", "left_alone", "replace"]
 
 FLAGS = MappingProxyType({"recipe": ("-r", "--recipe"), "out": ("--output",)})
 _SHOWN = 100
@@ -50,6 +51,7 @@ class Matches(Result, Sequence[Match]):
     matches: tuple[Match, ...]
     notes: tuple[str, ...] = ()
     _searched: Sequence[Found] = field(default=(), repr=False)
+    _nearest: Miss | None = field(default=None, repr=False)
 
     def __getitem__(self, index: Any) -> Any:
         return self.matches[index]
@@ -63,7 +65,7 @@ class Matches(Result, Sequence[Match]):
     @property
     def nearest_miss(self) -> Miss | None:
         """The attempt that failed and came nearest to a match, and why it failed. The first call is costly."""
-        return nearest_miss(self._searched)
+        return self._nearest or nearest_miss(self._searched)
 
     def report(self) -> Iterator[str]:
         """One match on a line; the nearest miss if there is none."""
@@ -89,6 +91,11 @@ def find(
         TfsmithError: What is wrong, where, and what to do.
     """
     opened, found = open_model(model, options), read_recipe(recipe, options)
+    if isinstance(found, Rule):
+        from tfsmith.patterns.rule_search import find_rule
+
+        of_rule = find_rule(opened, found, functions=functions)
+        return Matches(tuple(meeting(opened, of_rule.matches)), _nearest=of_rule.nearest)
     searched = find_matches(opened, found, functions=functions)
     matches = meeting(opened, [match for each in searched for match in each.matches])
     return Matches(tuple(matches), _searched=searched)
@@ -242,10 +249,11 @@ def replace(
     if not source.has_graph:
         raise source.no_graph()
     names = tuple(outputs)
-    done = replace_matches(source, found, ReplaceOptions(keep_shared, names, limit, functions))
+    how = ReplaceOptions(keep_shared, names, limit, functions)
+    done = _replace_rule(source, found, how) if isinstance(found, Rule) else replace_matches(source, found, how)
     notes: list[Any] = list(done.notes)
     if done.matches or len(done.skipped) > 1:  # else the reason says it
-        notes[:0] = _left_alone(done.skipped)
+        notes[:0] = left_alone(done.skipped)
     result = Replaced(
         done.model, done.matches, done.skipped, tuple(notes), done.reason, done.nearest_miss, source, found, names,
         explain, () if isinstance(recipe, Recipe) else (recipe,), link,
@@ -253,7 +261,13 @@ def replace(
     return result.placed(out, options) if done.matches else result
 
 
-def _left_alone(skipped: Sequence[Skipped]) -> Iterator[str]:
+def _replace_rule(model: Model, rule: Rule, options: ReplaceOptions) -> Replacement:
+    from tfsmith.patterns.rule_search import replace_rule
+
+    return replace_rule(model, rule, options)
+
+
+def left_alone(skipped: Sequence[Skipped]) -> Iterator[str]:
     """A line for each kind of reason, however many matches it is about."""
     groups: dict[str, list[Skipped]] = {}
     for one in skipped:

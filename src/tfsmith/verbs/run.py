@@ -163,7 +163,7 @@ def run(
         outputs: What to compute: keys of the signature's outputs, or names of any tensors; its outputs by default.
         out: Store the arrays as .npz.
         signature: Which signature; serving_default, or the only one, by default.
-        engine: openvino, tensorflow, or auto for the first that is installed and has all that the model needs.
+        engine: openvino, reference, tensorflow, or auto for the first that is installed and can run the model.
         op_libraries: A library of custom ops, for TensorFlow.
         repeat: Run so many times more, and measure median and spread.
         batch: The batch size of random and zeros.
@@ -319,7 +319,7 @@ def compile(
         outputs: What to compute: keys of the signature's outputs, or names of any tensors; its outputs by default.
         signature: Which signature; serving_default, or the only one, by default.
         inputs: Names of inner tensors that are to be fed besides.
-        engine: "openvino", "tensorflow", or "auto" for the first that is installed and has all that the model needs.
+        engine: "openvino", "reference", "tensorflow", or "auto" for the first that can.
         op_libraries: Shared libraries with custom ops, for TensorFlow.
         **shared: Which meta graph, checkpoint and step, as `load` takes them.
 

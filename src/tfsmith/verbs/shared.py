@@ -112,7 +112,7 @@ class ProvesFolder(Loads, total=False):
 
     force: bool
     verify: bool
-    verify_engine: Literal["auto", "openvino", "tensorflow"]
+    verify_engine: Literal["auto", "openvino", "reference", "tensorflow"]
     op_libraries: Files
 
 
@@ -154,7 +154,7 @@ class Shared:
         as_: What to write, whatever the ending says; keep is what it was.
         force: Replace what is there; never an input.
         verify: Run the original and the result, and write nothing if they differ.
-        verify_engine: What to verify with: openvino, tensorflow, or the first that can.
+        verify_engine: What to verify with: openvino, reference, tensorflow, or the first that can.
         op_libraries: Libraries of custom ops that TensorFlow loads, to run the model with.
         attrs: Which attributes must be equal: all that the ops' definitions declare, the types among them, or none.
         ignore_attrs: This attribute need not be equal.

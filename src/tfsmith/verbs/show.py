@@ -9,7 +9,6 @@ from tfsmith.errors import Hint, NotFoundInModelError, UsageError
 from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.passes.interface import Candidate, collected, guess_inputs, guess_outputs
 from tfsmith.records import record
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import body_of, graph_text, verify_checksums
@@ -30,6 +29,7 @@ from tfsmith.view.text import Section, human_bytes, human_count
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tfsmith.passes.interface import Candidate
     from tfsmith.verbs.shared import Loads, ModelOrPath
     from tfsmith.view.summary import Summary
 
@@ -231,6 +231,8 @@ def summarize(model: ModelOrPath) -> Summary:
 @checked
 def likely_inputs(model: ModelOrPath) -> tuple[Candidate, ...]:
     """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
+    from tfsmith.passes.interface import collected, guess_inputs  # a model with signatures needs no guess
+
     opened = open_model(model, {})
     found = collected(opened, "inputs") or guess_inputs(opened.graph)
     return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(opened))
@@ -239,6 +241,8 @@ def likely_inputs(model: ModelOrPath) -> tuple[Candidate, ...]:
 @checked
 def likely_outputs(model: ModelOrPath) -> tuple[Candidate, ...]:
     """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
+    from tfsmith.passes.interface import collected, guess_outputs
+
     opened = open_model(model, {})
     found = collected(opened, "outputs") or guess_outputs(opened.graph)
     return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(opened))

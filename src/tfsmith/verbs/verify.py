@@ -230,7 +230,7 @@ def verify(
         other_signature: Which signature of B, if another.
         rtol: The relative tolerance; by default what is usual for the dtype.
         atol: The absolute tolerance; by default what is usual for the dtype.
-        engine: openvino, tensorflow, or auto for the first that can.
+        engine: openvino, reference, tensorflow, or auto for the first that can.
         other_engine: What to run B on, if on another.
         op_libraries: A library of custom ops, for TensorFlow.
         bisect: Name the first node at which they part, even where no output shows it; where B does not run at all, the

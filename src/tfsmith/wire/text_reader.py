@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from tfsmith.errors import CorruptFileError, LimitError
 from tfsmith.limits import MAX_DEPTH, MAX_PROTO_BYTES
 from tfsmith.records import record
+from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import message_class, new, pool
 from tfsmith.wire.plan import encode_varint, tag
 from tfsmith.wire.scan import BYTES, FIXED32, FIXED64, VARINT
@@ -27,7 +28,7 @@ from tfsmith.wire.schema import (
     wire_type,
 )
 
-__all__ = ["Unusual", "encoder", "parse_slowly", "read_printed", "text_to_wire"]
+__all__ = ["Unusual", "encoder", "parse_slowly", "read_printed", "read_text", "text_to_wire"]
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,19})")
 _FLOAT = re.compile(r"-?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|inf|nan)")
@@ -232,6 +233,20 @@ _REMEMBERED = 1024
 _BLOCK_DEPTH = 20
 """A block that is nested deeper is left to the general parser, so that depths add up to MAX_DEPTH at most."""
 _DEFAULTS: Final = MappingProxyType({VARINT: b"\0", BYTES: b"\0", FIXED32: bytes(4), FIXED64: bytes(8)})
+
+
+def read_text(span: Span, message: str) -> Span:
+    """Reads the text of a message and returns its wire bytes, in memory.
+
+    Raises:
+        CorruptFileError: It is not UTF-8, or not the text of such a message; the error has line and column.
+    """
+    try:
+        text = span.tobytes().decode()
+    except UnicodeDecodeError as error:
+        remedy = "pass a text file in UTF-8"
+        raise CorruptFileError("this is not text", path=span.name, offset=error.start, remedy=remedy) from error
+    return from_bytes(text_to_wire(text, message, span.name), span.name)
 
 
 def text_to_wire(text: str, message: str, path: str = "<memory>") -> bytes:

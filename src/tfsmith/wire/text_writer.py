@@ -9,16 +9,17 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from itertools import chain
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from tfsmith.errors import CorruptFileError
 from tfsmith.limits import MAX_DEPTH
 from tfsmith.records import record
-from tfsmith.storage.sink import Sink
+from tfsmith.storage.sink import FileSink, Sink
 from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import full_name, parse
-from tfsmith.wire.plan import tag
+from tfsmith.wire.plan import WritePlan, tag
 from tfsmith.wire.scan import BYTES, as_int64, fields
 from tfsmith.wire.schema import (
     STRUCT_FORMS,
@@ -31,7 +32,7 @@ from tfsmith.wire.schema import (
     wire_type,
 )
 
-__all__ = ["shown_bytes", "shown_string", "value_printer", "Printer", "message_text", "write_text"]
+__all__ = ["shown_bytes", "shown_string", "value_printer", "Printer", "message_text", "write_text", "write_text_file"]
 
 _PLAIN = re.compile(rb"[ !#-&(-\[\]-~]*")
 _STRING_ESCAPES = {code: f"\\{code:03o}" for code in (*range(32), 127)} | {
@@ -334,6 +335,13 @@ _SHELLS: Final = frozenset({"SavedModel", "MetaGraphDef", "GraphDef", "FunctionD
 
 _Body: TypeAlias = Callable[[str, Any, str], str]
 """Prints a message, given its name, itself and the spaces before each line."""
+
+
+def write_text_file(path: Path, message: str, plan: Span | WritePlan) -> None:
+    """Writes a message as text, exactly as TensorFlow writes it. The file must not exist."""
+    span = plan if isinstance(plan, Span) else from_bytes(plan.tobytes())
+    with FileSink(path) as sink:
+        write_text(message, span, sink)
 
 
 def write_text(message: str, data: Span, sink: Sink) -> None:

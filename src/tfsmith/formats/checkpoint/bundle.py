@@ -17,6 +17,7 @@ from tfsmith.errors import (
     UnreadableFileError,
     UnsupportedError,
 )
+from tfsmith.formats.checkpoint.find import file_of, index_of
 from tfsmith.formats.checkpoint.slices import (
     Box,
     Extents,
@@ -28,7 +29,6 @@ from tfsmith.formats.checkpoint.slices import (
     read_shape,
     require_numpy_rank,
 )
-from tfsmith.formats.checkpoint.strings import ByteOrder, StoredStrings, read_strings, variant_crc
 from tfsmith.formats.checkpoint.table import SortedTable
 from tfsmith.formats.sniff import refuse_pointer
 from tfsmith.ir.dtype import DType, dtype
@@ -44,6 +44,8 @@ from tfsmith.wire.messages import parse
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tfsmith.formats.checkpoint.strings import ByteOrder, StoredStrings
+
 __all__ = [
     "BundleEntry",
     "DataFiles",
@@ -52,8 +54,6 @@ __all__ = [
     "data_file",
     "Bundle",
     "open_bundle",
-    "file_of",
-    "index_file",
 ]
 
 _MOST_OPEN = 128
@@ -63,12 +63,6 @@ _OTHER_STEP = "the .index and the .data files seem to come from different steps;
 def data_file(prefix: Path, shard: int, shards: int) -> Path:
     """The name of a data file."""
     return file_of(prefix, f".data-{shard:05d}-of-{shards:05d}")
-
-
-def file_of(prefix: Path, ending: str) -> Path:
-    """The file of a checkpoint with this ending. One with an empty base name has its folder as prefix."""
-    inside = prefix.is_dir() and (prefix / ".index").is_file()
-    return prefix / ending if inside else Path(f"{prefix}{ending}")
 
 
 @record
@@ -203,6 +197,8 @@ class StoredTensor(TensorBase):
                 crc = reached
                 yield size
         elif self.dtype.name == "variant":
+            from tfsmith.formats.checkpoint.strings import variant_crc
+
             crc = variant_crc(span, self.shape.elements or 0)
             yield len(span)
         else:
@@ -258,6 +254,8 @@ class StoredTensor(TensorBase):
         return numpy.frombuffer(data, f">u{self._component_size}").astype(f"<u{self._component_size}")
 
     def _strings(self, span: Span) -> StoredStrings:
+        from tfsmith.formats.checkpoint.strings import read_strings  # few checkpoints hold strings
+
         return read_strings(span, self.shape.elements or 0, self.files.order)
 
     def _string_array(self) -> NDArray[Any]:
@@ -321,11 +319,6 @@ _READS_VERSION = 1
 _REMEDY = "the file is damaged; fetch it again"
 
 
-def index_file(prefix: Path) -> Path:
-    """The name of the index of a checkpoint."""
-    return file_of(prefix, ".index")
-
-
 def open_bundle(prefix: Path) -> Bundle:
     """Opens a checkpoint by its prefix, such as `model.ckpt-1603` or `variables/variables`. Reads the index only.
 
@@ -349,7 +342,7 @@ class Bundle(Mapping[str, Tensor]):
 
     def __init__(self, prefix: Path) -> None:
         self.prefix = prefix
-        self._path = str(index_file(prefix))
+        self._path = str(index_of(prefix))
         self._raw = dict(SortedTable(open_file(self._path)).entries())
         self._names = {self._decode(key): key for key in self._raw if key and not is_slice_key(key)}
         self._tensors: dict[str, Tensor] = {}

@@ -31,6 +31,7 @@ __all__ = [
     "write_checkpoint_state",
     "STATE_FILE",
     "open_checkpoint",
+    "file_of",
     "index_of",
     "is_prefix",
     "prefixes_in",
@@ -96,7 +97,7 @@ def read_checkpoint_state(path: Path) -> CheckpointState:
         UnreadableFileError: There is none.
         CorruptFileError: It is no such file, or names no checkpoint.
     """
-    from tfsmith.wire.text_file import read_text
+    from tfsmith.wire.text_reader import read_text
 
     file = path / STATE_FILE if path.is_dir() else path
     span = open_file(file)
@@ -177,9 +178,13 @@ def _is_v1_file(path: Path) -> bool:
 
 def index_of(prefix: Path) -> Path:
     """The index file of a V2 checkpoint."""
-    from tfsmith.formats.checkpoint.bundle import index_file
+    return file_of(prefix, ".index")
 
-    return index_file(prefix)
+
+def file_of(prefix: Path, ending: str) -> Path:
+    """The file of a checkpoint with this ending. One with an empty base name has its folder as prefix."""
+    inside = prefix.is_dir() and (prefix / ".index").is_file()
+    return prefix / ending if inside else Path(f"{prefix}{ending}")
 
 
 def open_checkpoint(prefix: Path) -> tuple[Checkpoint, Mapping[str, Tensor]]:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tfsmith.errors import TruncatedFileError, UnreadableFileError, UnsupportedError, UsageError
-from tfsmith.formats.checkpoint.bundle import DataFiles, StoredSlices, StoredTensor, data_file, index_file
+from tfsmith.formats.checkpoint.bundle import DataFiles, StoredSlices, StoredTensor, data_file
+from tfsmith.formats.checkpoint.find import index_of
 from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key, fill_slice_proto
 from tfsmith.formats.checkpoint.strings import encode_strings
 from tfsmith.formats.checkpoint.table import TableWriter
@@ -49,7 +50,7 @@ def write_bundle(prefix: Path, tensors: Mapping[str, Tensor], *, shards: int = 1
         with FileSink(data_file(prefix, shard, shards)) as sink:
             _write_data(sink, shard, group, index)
     _add_wholes(tensors, index)
-    _write_index(index_file(prefix), shards, index)
+    _write_index(index_of(prefix), shards, index)
 
 
 def stored_files(tensors: Mapping[str, Tensor]) -> DataFiles | None:
@@ -79,7 +80,7 @@ def write_index_of(prefix: Path, tensors: Mapping[str, Tensor], stored: DataFile
         proto.crc32c = entry.masked_crc
         index[item.key] = proto.SerializeToString()
     _add_wholes(tensors, index)
-    _write_index(index_file(prefix), stored.count, index, big=stored.order == "big")
+    _write_index(index_of(prefix), stored.count, index, big=stored.order == "big")
 
 
 @record

@@ -30,7 +30,6 @@ from tfsmith.storage.span import Span
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan
 from tfsmith.wire.scan import BYTES, fields
-from tfsmith.wire.schema import schema
 
 __all__ = [
     "to_plain",
@@ -225,6 +224,8 @@ def _decode(key: str, values: tuple[bytes, ...]) -> tuple[Mapping[str, Any], ...
 
 
 def _decode_any(pairs: tuple[tuple[str, bytes], ...]) -> tuple[Mapping[str, Any], ...]:
+    from tfsmith.wire.schema import schema
+
     names = [url.rpartition("/")[2].removeprefix("tensorflow.") for url, _ in pairs]
     if any(name not in schema().messages for name in names):
         return ()

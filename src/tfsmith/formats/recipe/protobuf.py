@@ -23,7 +23,7 @@ from tfsmith.storage.span import Span, from_bytes, open_file
 from tfsmith.wire.messages import parse
 from tfsmith.wire.plan import WritePlan
 from tfsmith.wire.scan import BYTES, RawField, fields
-from tfsmith.wire.text_file import read_text
+from tfsmith.wire.text_reader import read_text
 from tfsmith.wire.text_writer import Printer
 
 __all__ = ["is_toml", "read_node", "read_pattern", "read_recipe", "write_pattern", "write_recipe"]

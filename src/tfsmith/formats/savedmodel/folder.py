@@ -19,7 +19,6 @@ from tfsmith.storage.sink import FileSink, explained
 from tfsmith.storage.span import Span, open_file, real_path
 from tfsmith.wire.plan import WritePlan, encode_varint, tag
 from tfsmith.wire.scan import BYTES, VARINT, fields
-from tfsmith.wire.text_file import read_text, write_text_file
 
 __all__ = [
     "META_GRAPHS",
@@ -39,6 +38,8 @@ def open_saved_model(folder: Path, main: Path) -> Model:
     span = open_file(main)
     refuse_foreign(sniff(span), str(main))
     if main.suffix == ".pbtxt":
+        from tfsmith.wire.text_reader import read_text
+
         span = read_text(span, "SavedModel")
     elif main.suffix == ".cpb":
         from tfsmith.formats.cpb.chunked import read_chunked  # rare, so only loaded when it is needed
@@ -137,6 +138,8 @@ def write_saved_model(model: Model, folder: Path, *, text: bool = False, shards:
     plan = plan_saved_model(model)
     check_size(plan, folder)
     if text:
+        from tfsmith.wire.text_writer import write_text_file
+
         write_text_file(folder / "saved_model.pbtxt", "SavedModel", plan)
     else:
         with FileSink(folder / "saved_model.pb") as sink:

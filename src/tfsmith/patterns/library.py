@@ -1,0 +1,97 @@
+"""The rules that come with tfsmith, by name. What compares spellings lies beside them, as recipes in TOML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from tfsmith.patterns.rule import Form, Graph, NewTensor, Operand, Rule, op, rule
+
+__all__ = ["RULES"]
+
+
+def _is_float(x: Operand) -> bool:
+    return x.dtype == "float32"
+
+
+@rule(name="layer-norm", where=(_is_float, "rank(x) >= 2", "rank(x) <= 3", "rank(gamma) == 1", "rank(beta) == 1"))
+def layer_norm(x: Form, gamma: Form, beta: Form, epsilon: Form) -> Form:
+    """Layer normalization becomes one node _MklLayerNorm
+    (float32; in TensorFlow's builds for x86 with oneDNN on).
+    """
+    return op.LayerNorm(x, gamma, beta, epsilon=epsilon)
+
+
+@layer_norm.replace
+def _(g: Graph, x: Operand, gamma: Operand, beta: Operand, epsilon: float) -> NewTensor:
+    return g.add("_MklLayerNorm", [x, gamma, beta], T="float32", epsilon=epsilon, name="{scope}/fused_layer_norm")
+
+
+_OF_MATRICES = ("rank(x) == 2", "rank(kernel) == 2", "rank(bias) == 1")
+
+
+@rule(name="gelu-tanh", where=(_is_float, *_OF_MATRICES))
+def gelu_tanh(x: Form, kernel: Form, bias: Form) -> Form:
+    """MatMul, BiasAdd and GELU by its tanh formula become one node _FusedMatMul
+    (float32; TensorFlow for x86 with oneDNN on).
+    """
+    return op.Gelu(op.Dense(x, kernel, bias), kind="tanh")
+
+
+@rule(name="gelu-erf", where=(_is_float, *_OF_MATRICES))
+def gelu_erf(x: Form, kernel: Form, bias: Form) -> Form:
+    """MatMul, BiasAdd and GELU by the error function become one node _FusedMatMul
+    (float32; TensorFlow for x86 with oneDNN on).
+    """
+    return op.Gelu(op.Dense(x, kernel, bias), kind="erf")
+
+
+def _fused_product(g: Graph, x: Operand, kernel: Operand, bias: Operand, activation: str) -> NewTensor:
+    fused = ["BiasAdd", activation]
+    turned = kernel.transposed
+    name = "{scope}/fused_gelu"
+    attrs = {"T": "float32", "num_args": 1, "fused_ops": fused, "transpose_b": turned}
+    return g.add("_FusedMatMul", [x, kernel, bias], attrs, name=name)
+
+
+@gelu_tanh.replace
+def _(g: Graph, x: Operand, kernel: Operand, bias: Operand) -> NewTensor:
+    return _fused_product(g, x, kernel, bias, "GeluApproximate")
+
+
+@gelu_erf.replace
+def _(g: Graph, x: Operand, kernel: Operand, bias: Operand) -> NewTensor:
+    return _fused_product(g, x, kernel, bias, "GeluExact")
+
+
+def _is_of_floats(query: Operand) -> bool:
+    return query.dtype == "float32"
+
+
+@rule(where=(_is_of_floats, "rank(query) == 4", "rank(mask) == 4"))  # the op's kernel does not survive other masks
+def attention(query: Form, key: Form, value: Form, mask: Form, scale: Form) -> Form:
+    """Attention's first product, scale and mask become one node _MklFusedBatchMatMulV2
+    (float32; TensorFlow for x86 with oneDNN on).
+    """
+    return op.Attention(query, key, value, mask, scale=scale)
+
+
+@attention.replace
+def _(g: Graph, query: Operand, key: Operand, value: Operand, mask: Operand, scale: float) -> NewTensor:
+    factor = g.const(scale, "float32", name="{scope}/fused_scale")
+    scores = g.add(
+        "_MklFusedBatchMatMulV2",
+        [query, key, factor, mask],
+        T="float32",
+        fused_ops=["Mul", "Add"],
+        num_args=2,
+        adj_y=not key.transposed,
+        epsilon=0.0001,
+        name="{scope}/fused_scores",
+    )
+    shares = g.add("Softmax", [scores], name="{scope}/fused_softmax")
+    return g.add("BatchMatMulV2", [shares, value], name="{scope}/fused_context")
+
+
+RULES: Mapping[str, Rule] = MappingProxyType({one.name: one for one in (attention, gelu_erf, gelu_tanh, layer_norm)})
+"""The rules by name."""
