@@ -6,7 +6,7 @@
 
 The file has a line with the versions, then one for each op. For each combination of types: how many cases were equal,
 the classes of attributes in them, the attributes of cases that were wrong, and a case for each kind of input (empty,
-infinite or NaN, bad) that the engine is wrong for.
+infinite or NaN, wide integers, bad) that the engine is wrong for.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy
 
-from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, node_kind
+from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE, node_kind
 from tfsmith.ops.samples import Case
 from tfsmith.testing.conformance.answers import Answer, digest, load_answers
 from tfsmith.testing.conformance.isolated import all_cases, check_isolated
@@ -29,6 +29,7 @@ from tfsmith.testing.conformance.runner import Verdict
 
 _SHOWN = 160
 _OFTEN = 50
+_WIDE = 2**31
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
     parser.add_argument("engine")
     parser.add_argument("names", nargs="*", help="ops and families; all by default")
     parser.add_argument("--verdicts", type=Path, help="a file that keeps how each case went")
-    given = parser.parse_args()
+    given = parser.parse_intermixed_args()
     rows: dict[str, dict[str, dict[str, Any]]] = {}
     counts: Counter[str] = Counter()
     versions = set()
@@ -85,24 +86,23 @@ def _sorted(types: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def _enter(rows: dict[str, dict[str, dict[str, Any]]], case: Case, answer: Answer, verdict: Verdict) -> None:
-    """Takes note of a case, for each node of its op."""
+    """Takes note of a case: what is equal speaks for all of its nodes, all else only against those of its op."""
+    condition = _condition(case, answer)
+    reason = f"{verdict.case}: {verdict.reason}"[:_SHOWN]
     for node in case.nodes:
-        kind = node_kind(node.op, node.attrs) if node.op == case.op else None
-        if kind is None:
+        kind = node_kind(node.op, node.attrs)
+        if kind is None or node.op == "Const" or (verdict.kind != "equal" and node.op != case.op):
             continue
         row = rows.setdefault(node.op, {}).setdefault(kind.types, {"equal": 0, "attrs": {}, "wrong": []})
-        condition = _condition(case, answer)
-        reason = f"{verdict.case}: {verdict.reason}"[:_SHOWN]
         if verdict.kind == "equal":
-            row["equal"] += condition in (None, NONFINITE)
-            if condition != BAD:
-                for name, value in kind.attrs.items():
-                    row["attrs"].setdefault(name, set()).add(value)
+            row["equal"] += condition in (None, NONFINITE, WIDE)
+            for name, value in kind.attrs.items() if condition != BAD else ():
+                row["attrs"].setdefault(name, set()).add(value)
         elif verdict.kind in ("refused", "lacks"):
             row.setdefault("refused", reason)
         elif condition is not None:
-            row.setdefault(condition, reason)
-        elif [dict(kind.attrs)] not in [wrong[:1] for wrong in row["wrong"]]:
+            row[condition] = reason if verdict.kind == "crashed" else row.get(condition, reason)
+        elif dict(kind.attrs) not in [attrs for attrs, _ in row["wrong"]]:
             row["wrong"].append([dict(kind.attrs), reason])
 
 
@@ -114,7 +114,13 @@ def _condition(case: Case, answer: Answer) -> str | None:
     arrays += [node.tensor("value").numpy() for node in case.nodes if node.op == "Const"]
     if any(array.size == 0 for array in arrays):
         return EMPTY
-    return NONFINITE if any(_is_nonfinite(array) for array in arrays) else None
+    if any(_is_nonfinite(array) for array in arrays):
+        return NONFINITE
+    return WIDE if any(_is_wide(array) for array in arrays) else None
+
+
+def _is_wide(array: Any) -> bool:
+    return array.dtype.kind in "iu" and bool((array.max() >= _WIDE) | (array.min() < -_WIDE))
 
 
 def _is_nonfinite(array: Any) -> bool:

@@ -17,6 +17,7 @@ __all__ = [
     "MAX_FILLED_BYTES",
     "MAX_FRAME_HEADER",
     "MAX_FROZEN_FUNCTIONS",
+    "MAX_IMAGE_SAMPLES",
     "MAX_INLINED_CALLS",
     "MAX_INLINED_SIZE",
     "MAX_LIST_OUTPUTS",
@@ -92,6 +93,9 @@ MAX_FRAME_HEADER: Final = 16 * 2**20
 
 MAX_MATCH_STEPS: Final = 500_000
 """Steps of one attempt to find a recipe's query at one place; a recipe with many choices could take forever."""
+
+MAX_IMAGE_SAMPLES: Final = 2**28
+"""Samples (pixels times channels, all frames) of an image file that a graph decodes; its header alone asks for them."""
 
 MAX_LOOP_STEPS: Final = 1_000_000
 """Steps of a loop that the reference engine runs; a loop of a real model has as many as its input has words."""

@@ -3,7 +3,7 @@
 The tables lie in `proven/`, one for each version of an engine, made by `tools/make_proven.py`: a line for each op. A
 node is proven where its op was right with its types, each of its attributes was seen in a case that was right, and no
 case with just these attributes was wrong. Where an engine is right only for some inputs, the proof says for which it
-is not: `EMPTY`, `NONFINITE`, `BAD`.
+is not: `EMPTY`, `NONFINITE`, `WIDE`, `BAD`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from typing import Any, Final, Literal
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import builtin_op
+from tfsmith.ops.families import CALLS
 from tfsmith.records import record
 
-__all__ = ["BAD", "EMPTY", "FOLDER", "NONFINITE", "Condition", "NodeKind", "Proof", "node_kind", "proven"]
+__all__ = ["BAD", "EMPTY", "FOLDER", "NONFINITE", "WIDE", "Condition", "NodeKind", "Proof", "node_kind", "proven"]
 
-Condition = Literal["empty", "nonfinite", "bad"]
+Condition = Literal["empty", "nonfinite", "wide", "bad"]
 EMPTY: Final = "empty"
 """The engine is not proven where a tensor of the node has no elements."""
 NONFINITE: Final = "nonfinite"
 """The engine is not proven where a tensor of the node has infinities or NaN."""
+WIDE: Final = "wide"
+"""The engine is not proven where a tensor of the node has integers that do not fit 32 bits with a sign."""
 BAD: Final = "bad"
 """The engine computes something for inputs that TensorFlow refuses: ids out of range, shapes that do not fit."""
 FOLDER = Path(__file__).with_name("proven")
@@ -59,6 +62,10 @@ class NodeKind:
     attrs: Mapping[str, str]
 
 
+_ANY_TYPES = frozenset(CALLS) | {"Assert", "IdentityN"}
+"""Ops with lists of tensors that they only hand on: of which types they are does not matter."""
+
+
 def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
     """What a proof depends on in a node of one of TensorFlow's own ops; None for any other op."""
     definition = builtin_op(op)
@@ -74,9 +81,9 @@ def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
             continue
         if declared.kind == "type":
             types.append(f"{declared.name}={found.dtype}")
-        elif declared.kind == "list(type)":
+        elif declared.kind == "list(type)" and op not in _ANY_TYPES:
             types.append(f"{declared.name}={','.join(map(str, dict.fromkeys(found.dtypes)))}")
-        elif declared.name not in counts and not declared.name.startswith("_"):
+        elif declared.kind != "list(type)" and declared.name not in counts and not declared.name.startswith("_"):
             classes[declared.name] = _class_of(declared.name, found)
     return NodeKind(" ".join(types), classes)
 
@@ -99,7 +106,7 @@ def _class_of(name: str, found: Attr) -> str:
 
 _CHOICES = frozenset(
     {"padding", "data_format", "mode", "direction", "round_mode", "method", "unit", "combiner", "interpolation",
-     "fill_mode", "activation", "error_mode", "output_encoding", "input_encoding"}
+     "fill_mode", "activation", "bad_indices_policy", "error_mode", "output_encoding", "input_encoding"}
 )  # fmt: skip
 """Attributes that are one of a few words. Others, such as names, do not change what is computed."""
 
@@ -117,6 +124,10 @@ def _letters(equation: str) -> str:
     )
 
 
+_GIVEN = frozenset({"Const", "NoOp", "Placeholder"})
+"""What computes nothing."""
+
+
 def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Proof:
     """What conformance says of a node with these attributes, on this version of an engine.
 
@@ -129,6 +140,8 @@ def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Pro
     table = _table(engine, version)
     if table is None:
         return Proof(f"{engine} {version} was not checked")
+    if op in _GIVEN:
+        return Proof()
     kind = node_kind(op, attrs)
     rows = table.get(op)
     if rows is None or kind is None:
@@ -152,6 +165,8 @@ def _conditions(row: Mapping[str, Any]) -> Iterable[Condition]:
         yield EMPTY
     if NONFINITE in row:
         yield NONFINITE
+    if WIDE in row:
+        yield WIDE
     if BAD in row:
         yield BAD
 

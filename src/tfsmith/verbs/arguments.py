@@ -345,7 +345,7 @@ WORDS: Mapping[str, _Word] = MappingProxyType(
         "Progress": _Word(_callback, "a function", "print"),
         "Tensors": _Word(_tensors, "tensors by name", remedy="pass what load_weights gives, or a dict of arrays"),
         "TensorsOrPath": _Word(
-            _either(_path, _of("ir.model", "Model"), _tensors),
+            _either(_path, _of("ir.model", "Model"), _of("verbs.shared", "ModelResult"), _tensors),
             "a path, or tensors by name",
             remedy="pass what load_weights takes or gives, or a dict of arrays",
         ),

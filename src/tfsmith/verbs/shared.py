@@ -86,7 +86,7 @@ Entries: TypeAlias = "Mapping[str, str]"
 SignatureName: TypeAlias = str
 Texts: TypeAlias = "Mapping[str, str]"
 Tensors: TypeAlias = "Mapping[str, Tensor | NDArray[Any]]"
-TensorsOrPath: TypeAlias = "Model | FilePath | Tensors"
+TensorsOrPath: TypeAlias = "Model | ModelResult | FilePath | Tensors"
 Config: TypeAlias = "FilePath | Mapping[str, Any]"
 Signatures: TypeAlias = "Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]"
 

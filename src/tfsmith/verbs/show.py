@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.passes.interface import Candidate
+    from tfsmith.patterns.networks import Network
     from tfsmith.verbs.shared import Loads, ModelOrPath
     from tfsmith.view.summary import Summary
 
@@ -68,8 +69,7 @@ class Shown(Result):
         if "variable_list" in facts:
             yield _variables(facts["variable_list"])
         if "architecture" in facts:
-            found = [(one["function"] or "the graph", one["text"]) for one in facts["architecture"]]
-            yield Section("architecture", found, notes=() if found else ("nothing was recognised",))
+            yield _architecture(facts["architecture"])
         if "op_list" in facts:
             rows = [(op, human_count(count)) for op, count in facts["op_list"].items()]
             yield Section("ops", rows, right=frozenset({1}))
@@ -87,6 +87,15 @@ class Shown(Result):
     def to_json(self) -> dict[str, Any]:
         """The facts."""
         return dict(self.facts) if self.text is None else {**self.facts, "text": self.text}
+
+    @property
+    def architecture(self) -> tuple[Network, ...]:
+        """What the model is, from what it computes; looked for when it is asked for, in every node.
+
+        Raises:
+            NotFoundInModelError: There is no graph.
+        """
+        return _networks(self.model)
 
 
 @checked
@@ -121,7 +130,8 @@ def show(
         collections: Collections, with messages in them decoded.
         functions: The functions of the graph's library.
         outputs: Likely inputs and outputs, with the reason.
-        architecture: What the network is, from what it computes: stacks of transformer layers and their sizes.
+        architecture: What the network is, from what it computes: transformers with their sizes and heads, convolutional
+            nets, LSTMs and GRUs.
         all: All of these but the architecture.
         text: The GraphDef as text, as TensorFlow writes it. Reads the weights in it.
         checksums: Read every tensor and check its checksum.
@@ -148,7 +158,7 @@ def show(
     is_summary = all or not (parts or signature or architecture)
     facts = show_facts(found, parts=parts, summary=is_summary, function=function)
     if architecture:
-        facts["architecture"] = _architecture_facts(found)
+        facts["architecture"] = [network.facts() for network in _networks(found)]
     if signature:
         facts["signature"] = {signature: _signature_facts(found, signature)}
     if checksums:
@@ -156,22 +166,13 @@ def show(
     return Shown(found, facts)
 
 
-def _architecture_facts(model: Model) -> list[dict[str, Any]]:
-    """The stacks of layers that were recognised, with the function that each is in."""
-    from tfsmith.patterns.architecture import model_stacks  # looks at every node; `show` alone does not
+def _networks(model: Model) -> tuple[Network, ...]:
+    """What was recognised."""
+    from tfsmith.patterns.networks import find_networks  # looks at every node; `show` alone does not
 
     if not model.has_graph:
         raise model.no_graph()
-    return [
-        {
-            "function": name,
-            "text": str(stack),
-            "kind": stack.kind,
-            "layers": len(stack.layers),
-            "outputs": [layer.output.node for layer in stack.layers],
-        }
-        for name, stack in model_stacks(model)
-    ]
+    return find_networks(model)
 
 
 def _signature_facts(model: Model, key: str) -> dict[str, Any]:
@@ -373,6 +374,11 @@ def _variables(rows: Sequence[Mapping[str, Any]]) -> Section:
         header = ("name", "dtype", "shape", "size", "variable")
         return Section("variables", named, header, notes, right=frozenset({3}), drop=(3, 1, 2))
     return Section("variables", table, ("name", "dtype", "shape", "size"), notes, right=frozenset({3}))
+
+
+def _architecture(networks: Sequence[Mapping[str, Any]]) -> Section:
+    rows = [(", ".join(one["signatures"]) or one["function"] or "the graph", one["text"]) for one in networks]
+    return Section("architecture", rows, notes=() if rows else ("nothing was recognised",))
 
 
 def _collections(collections: Mapping[str, Any]) -> Iterable[Section]:

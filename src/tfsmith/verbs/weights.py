@@ -11,6 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.errors import NotFoundInModelError, UsageError, WrongFileError
+from tfsmith.ir.model import Model
+from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.span import open_file
@@ -19,7 +21,7 @@ from tfsmith.verbs.shared import Result, check_room, open_model
 from tfsmith.view.text import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare_by_name
-from tfsmith.weights.mapping import Mapped, apply_map, check_shapes, parse_config
+from tfsmith.weights.mapping import Mapped, apply_map, check_shapes, names_fit, parse_config
 from tfsmith.weights.maps import WeightMap, builtin_map, parse_map
 from tfsmith.weights.source import select_weights, weights_of
 from tfsmith.weights.table import ScopeRow, Stats, WeightRow, plain_number, require_finite, scope_rows, weight_rows
@@ -218,13 +220,17 @@ def weights(
     if scopes is not None and scopes < 1:
         raise UsageError(f"a scope of {scopes} words holds nothing", remedy="pass 1 or more")
     size = None if max_shard_size is None else _bytes(max_shard_size)
-    found = load_weights(model, match=match, excluded=excluded, training=training, constants=constants, **options)
+    opened = open_model(model, options)
+    names = None if map is None else _find_map(map)
+    found = _weights_for(names, opened, constants=constants)
+    found = select_weights(found, match, excluded, training=training)
     path = str(model) if isinstance(model, (str, os.PathLike)) else str(found.path or "")
     notes: tuple[str, ...] = ()
-    if map is not None:
-        mapped = map_weights(found, map, config=config, task=task, reverse=reverse, strict=strict)
+    if names is not None:
+        found, notes = (found, ()) if reverse else _named_for(names, opened, found)
+        mapped = map_weights(found, names, config=config, task=task, reverse=reverse, strict=strict)
         found = mapped.weights
-        notes = (f"{_left_over(mapped.left_over)}",) if mapped.left_over else ()
+        notes += (_left_over(mapped.left_over),) if mapped.left_over else ()
     elif config or task or reverse or strict:
         given = {"config": config, "task": task, "reverse": reverse, "strict": strict}
         option = next(name for name, value in given.items() if value)
@@ -243,6 +249,47 @@ def weights(
     rows = weight_rows(found, stats=stats, sort=sort)
     totals = None if scopes is None else tuple(scope_rows(rows, scopes))
     return replace(report, rows=tuple(rows), scopes=totals)
+
+
+def _weights_for(names: WeightMap | None, model: Model, *, constants: bool = False) -> Weights:
+    """The weights of a model; of a frozen BERT whose reads were folded all that may be one, for a map by structure."""
+    try:
+        return weights_of(model, constants=constants)
+    except NotFoundInModelError:
+        if names is None or not _takes_google_names(names) or not model.has_graph:
+            raise
+        every = weights_of(model, constants=True)
+        kept = {name: tensor for name, tensor in every.items() if _may_be_weight(tensor)}
+        if not kept:
+            raise
+        return replace(every, tensors=kept)
+
+
+def _may_be_weight(tensor: Tensor) -> bool:
+    """Whether a constant is of numbers with a fraction, and more than one number that is repeated."""
+    return "float" in tensor.dtype.name and bool(tensor.shape.rank) and not isinstance(tensor, FilledTensor)
+
+
+def _takes_google_names(names: WeightMap) -> bool:
+    return "bert" in (names.name, names.checks)
+
+
+def _named_for(names: WeightMap, model: Model, weights: Weights) -> tuple[Weights, tuple[str, ...]]:
+    """Weights under the names that a map takes, and what the user should know.
+
+    Where they have other names: the names of their variables, and else what each of them does.
+    """
+    if names_fit(names, weights):
+        return weights, ()
+    named = replace(weights, tensors={weights.names.get(key, (key,))[0]: tensor for key, tensor in weights.items()})
+    if len(named) == len(weights) and names_fit(names, named):
+        return named, ()
+    if not _takes_google_names(names):
+        return weights, ()
+    from tfsmith.weights.structure import name_by_structure  # most maps need none of it
+
+    found = name_by_structure(model, weights)
+    return found.weights, (found.note,)
 
 
 def _left_over(names: Sequence[str]) -> str:
@@ -427,7 +474,7 @@ def compare_weights(
 
 @checked
 def map_weights(
-    weights: Tensors,
+    weights: TensorsOrPath,
     map: MapOrPath,
     *,
     config: Config | None = None,
@@ -438,7 +485,8 @@ def map_weights(
     """Renames and reshapes weights by a map. Reads no value: the result's tensors do when theirs are asked for.
 
     Args:
-        weights: Tensors by name; `load_weights` gives them.
+        weights: Tensors by name; `load_weights` gives them. Or a model, or what `load` takes: where its weights do not
+            have the names that a map of BERT takes, they are found by what they do.
         map: The name of a map that comes with tfsmith (`builtin_maps` lists them), or a file of your own.
         config: The model's sizes (`bert_config.json`): shapes are checked against it, and rules that resize need it.
         task: Which of the map's tasks; by default the one whose head is there.
@@ -451,7 +499,13 @@ def map_weights(
     """
     found = map if isinstance(map, WeightMap) else _find_map(map)
     sizes = config if config is None or isinstance(config, Mapping) else _read_config(Path(config))
-    given = Weights.of(weights)
+    notes: tuple[str, ...] = ()
+    if isinstance(weights, Mapping):
+        given = Weights.of(weights)
+    else:
+        opened = open_model(weights, {})
+        given = _weights_for(found, opened)
+        given, notes = (given, ()) if reverse else _named_for(found, opened, given)
     checks = builtin_map(found.checks) if found.checks else found
     resized = {rule.rows for rule in found.rules if rule.rows}
     if sizes is not None and not reverse:
@@ -462,7 +516,7 @@ def map_weights(
     if strict and mapped.left_over:
         remedy = "leave them out ({excluded}), or choose another task or map"
         raise NotFoundInModelError(_left_over(mapped.left_over), path=given.path, remedy=remedy)
-    return mapped
+    return replace(mapped, notes=notes)
 
 
 @checked
@@ -486,12 +540,12 @@ def load_bert(
         NotFoundInModelError: Weights are missing; they are named.
         InvalidModelError: A shape is not what the config says; names the weight, both shapes and the field.
     """
-    weights = load_weights(path)
+    model = open_model(path, {})
     sizes = config
-    if not isinstance(config, Mapping) and not Path(config).exists() and weights.path is not None:
-        beside = (weights.path if weights.path.is_dir() else weights.path.parent) / Path(config).name
+    if not isinstance(config, Mapping) and not Path(config).exists() and model.path is not None:
+        beside = (model.path if model.path.is_dir() else model.path.parent) / Path(config).name
         sizes = beside if beside.exists() else config
-    return map_weights(weights, map, config=sizes, task=task).weights
+    return map_weights(model, map, config=sizes, task=task).weights
 
 
 def _find_map(name: str | os.PathLike[str]) -> WeightMap:

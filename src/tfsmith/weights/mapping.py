@@ -17,7 +17,7 @@ from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.weights.maps import Rule, Task, Template, WeightMap
 
-__all__ = ["parse_config", "config_size", "check_shapes", "Mapped", "apply_map", "choose_task"]
+__all__ = ["parse_config", "config_size", "check_shapes", "Mapped", "apply_map", "choose_task", "names_fit"]
 
 _SIZE = re.compile(r"(?:(\d+) *\* *)?([A-Za-z_]\w*)|(\d+)")
 _MOST_LAYERS = 100_000
@@ -131,12 +131,14 @@ class Mapped:
         task: The task that was chosen, "" if the map has none.
         left_over: Names that no rule took, and that are not to be dropped.
         dropped: Names that the map leaves out.
+        notes: What the user should know.
     """
 
     weights: Weights
     task: str
     left_over: tuple[str, ...]
     dropped: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def apply_map(
@@ -193,9 +195,17 @@ def choose_task(weights: Iterable[str], found: WeightMap, task: str | None, *, r
     names_there = list(weights)
     for one in found.tasks:
         glob = one.when_reverse if reverse else one.when
+        if any(fnmatchcase(name, other) for other in one.unless for name in names_there):
+            continue
         if not glob or any(fnmatchcase(name, glob) for name in names_there):
             return one
     return None
+
+
+def names_fit(found: WeightMap, names: Iterable[str]) -> bool:
+    """Whether a map takes any of these names."""
+    templates = [Template.of(source) for rule in found.rules for source in rule.sources]
+    return any(template.match(name) is not None for name in names for template in templates)
 
 
 def _is_of(tasks: Sequence[str], chosen: Task | None) -> bool:
@@ -221,7 +231,7 @@ def _dropped(weights: Weights, found: WeightMap, task: Task | None) -> set[str]:
 def _missing(weights: Weights, missing: Sequence[str], found: WeightMap, task: Task | None) -> NotFoundInModelError:
     whose = f"the map {found.name!r}" if task is None else f"the task {task.name} of the map {found.name!r}"
     what = f"{len(missing)} weights that {whose} needs are missing: {shortened(missing, 60)}"
-    others = ", ".join(one.name for one in found.tasks if task is None or one.name != task.name)
+    others = shortened([one.name for one in found.tasks if task is None or one.name != task.name], 60)
     remedy = f"choose another task ({{task={others}}}), or another map" if others else "choose another map"
     return NotFoundInModelError(what, path=weights.path, remedy=remedy)
 

@@ -95,12 +95,14 @@ class Task:
         when: A glob; the task is chosen if a weight to be mapped has such a name. "" is the last resort.
         when_reverse: The same for the other direction.
         strip: What the names of this task lack in front.
+        unless: Globs; the task is not chosen if a weight has such a name.
     """
 
     name: str
     when: str = ""
     when_reverse: str = ""
     strip: str = ""
+    unless: tuple[str, ...] = ()
 
 
 @record
@@ -240,11 +242,12 @@ class _Reader:
 
     def task(self, table: Mapping[str, Any]) -> Task:
         """A task."""
-        self.check(table, {"name", "when", "when_reverse", "strip"}, "a task")
+        self.check(table, {"name", "when", "when_reverse", "strip", "unless"}, "a task")
         name = self.text(table, "name", "")
         if not name:
             raise self.problem("a task has no name")
-        return Task(name, *(self.text(table, key, "") for key in ("when", "when_reverse", "strip")))
+        when, reverse, strip = (self.text(table, key, "") for key in ("when", "when_reverse", "strip"))
+        return Task(name, when, reverse, strip, self.texts(table, "unless"))
 
     def drop(self, table: Mapping[str, Any], tasks: set[str]) -> Drop:
         """A list of what to leave out."""

@@ -47,10 +47,12 @@ _MODULES: tuple[str, ...] = (
     "indices",
     "linalg",
     "matrices",
+    "random_numbers",
     "reductions",
     "special",
     "chains",
     "flow",
+    "integers",
     "stores",
     "nn",
     "convolution",
@@ -61,6 +63,7 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "image_files",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

@@ -18,6 +18,7 @@ from tfsmith.ops.samples.draft import Draft
 __all__: list[str] = []
 
 _F32 = "float32"
+_COMMON = ("float32", "float64", "float16", "bfloat16", "int8", "int32", "int64", "uint8", "complex64")
 
 
 def _twice() -> Function:
@@ -112,6 +113,35 @@ def _whiles(op: str) -> Iterator[Case]:
         inputs = [draft.feed(numbers(_F32, 3)), draft.feed(numpy.array(start, "int32"))]
         y = draft.add(op, inputs, cond="cond", body="body")
         yield draft.case(op, f"from {start} to 4", y, f"{y}:1", functions=[run, ask])
+
+
+@samples("Identity StopGradient Snapshot PreventGradient GuaranteeConst CheckNumerics EnsureShape IdentityN"
+         " PlaceholderWithDefault", exact=True)  # fmt: skip
+def _identities(op: str) -> Iterator[Case]:
+    kinds = ("float32", "float64", "float16") if op == "CheckNumerics" else (*_COMMON, "string", "bool")
+    attrs: dict[str, Any] = {"message": "no"} if op == "CheckNumerics" else {"shape": [None, 3]}
+    attrs = attrs if op in ("CheckNumerics", "EnsureShape", "PlaceholderWithDefault") else {}
+    for kind in kinds:
+        draft = Draft()
+        x = draft.feed(numbers(kind, 2, 3))
+        y = draft.add(op, [x, x], **attrs) if op == "IdentityN" else draft.add(op, x, **attrs)
+        yield draft.case(op, kind, y, *([f"{y}:1"] if op == "IdentityN" else []))
+    if op in ("CheckNumerics", "EnsureShape"):
+        draft = Draft()
+        bad = [[1, numpy.nan]] if op == "CheckNumerics" else [[1, 2]]
+        yield draft.case(op, "refused", draft.add(op, draft.feed(numpy.array(bad, "float32")), **attrs))
+    if op == "CheckNumerics":
+        draft = Draft()
+        yield draft.case(op, "infinity", draft.add(op, draft.feed(numpy.array([numpy.inf], "float32")), **attrs))
+
+
+@samples("Assert")
+def _assertions(op: str) -> Iterator[Case]:
+    for truth in (True, False):
+        draft = Draft()
+        x = draft.feed(numbers(_F32, 3))
+        said = draft.add(op, draft.feed(numpy.array(truth)), [x, draft.const(b"no")], summarize=2)
+        yield draft.case(op, str(truth).lower(), draft.add("Identity", x, after=[said]))
 
 
 def _const(name: str, values: Any, kind: str) -> Node:

@@ -49,14 +49,17 @@ def _reductions(op: str) -> Iterator[Case]:
     for axes in ((3,), (-4,), (0, 0), (1, -2)):
         yield case(op, x, numpy.array(axes, "int32"), name=f"wrong axes {axes}", unknown=True)
     for kind in kinds:
-        if op == "Mean" and kind[:3] in ("int", "uin"):
-            continue  # divides by zero
-        yield case(op, numbers(kind, 0, 3), numpy.array(0, "int32"), name=f"{kind}, of nothing")
+        if op != "Mean" or kind[:3] not in ("int", "uin"):  # this divides by zero
+            yield case(op, numbers(kind, 0, 3), numpy.array(0, "int32"), name=f"{kind}, of nothing")
+        if kind[:3] in ("int", "uin"):
+            limits = numpy.iinfo(kind)
+            x = numpy.array([limits.max, limits.max, limits.max - 3, 2, limits.min, limits.max], kind)
+            yield case(op, x, numpy.array(0, "int32"), name=f"{kind}, limits")
     yield case(op, numbers(main, 0, 3), numpy.array(1, "int32"), name="to nothing")
     yield case(op, numbers(main, 0, 0), numpy.array([0, 1], "int32"), name="whole of nothing")
     yield case(op, numbers(main), numpy.zeros(0, "int32"), name="scalar")
     yield case(op, numbers(main, 1, 1), numpy.array([0, 1], "int32"), name="one element")
-    yield case(op, x, numpy.array([1], "int32"), name="constant axes", constants=(1,))
+    yield case(op, numbers(main, 2, 3, 4), numpy.array([1], "int32"), name="constant axes", constants=(1,))
 
 
 @samples("ArgMax ArgMin")
@@ -135,3 +138,33 @@ def _unsorted_segments(op: str) -> Iterator[Case]:
     yield case(op, x, numpy.array([0, 1], "int32"), numpy.array(0, "int32"), name="no segments", unknown=True)
     edges = _array("float32", [_NAN, 1, _INF, -_INF])
     yield case(op, edges, numpy.array([0, 0, 1, 2], "int32"), count, name="edges")
+
+
+@samples(
+    "SparseSegmentSum SparseSegmentMean SparseSegmentSqrtN SparseSegmentSumWithNumSegments "
+    "SparseSegmentMeanWithNumSegments SparseSegmentSqrtNWithNumSegments",
+    n_eps=8,
+)
+def _sparse_segments(op: str) -> Iterator[Case]:
+    def made(x: Any, indices: Any, ids: Any, count: int = 5, **more: Any) -> Case:
+        given = [numpy.array(count, "int32")] if "Num" in op else []
+        return case(op, x, indices, ids, *given, **more)
+
+    picked, ids = numpy.array([3, 0, 0, 4, 1, 3]), numpy.array([0, 0, 1, 3, 3, 3])
+    for kind, index, segment in product(_types(op), _INDEX, _INDEX):
+        x = numbers(kind, 5, 3)
+        yield made(x, picked.astype(index), ids.astype(segment), name=f"{kind}, {index}, {segment}")
+    x = numbers("float32", 5, 3)
+    yield made(numbers("float32", 5), picked, ids, name="a vector")
+    yield made(numbers("float32", 5, 2, 2), picked, ids, name="three axes")
+    yield made(x, picked[:0], ids[:0], name="empty")
+    yield made(x, picked, ids + 1, name="from one")
+    for name, indices, segments in (
+        ("outside", [0, 5], [0, 1]),
+        ("negative", [0, -1], [0, 1]),
+        ("not sorted", [0, 1], [1, 0]),
+        ("negative id", [0, 1], [-1, 0]),
+        ("do not fit", [0, 1], [0]),
+        ("many", [0, 1], [0, 7]),
+    ):
+        yield made(x, numpy.array(indices), numpy.array(segments), name=name, unknown=True)

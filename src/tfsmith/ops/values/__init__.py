@@ -42,6 +42,7 @@ _MODULES: tuple[str, ...] = (
     "indices",
     "linalg",
     "matrices",
+    "random_numbers",
     "reductions",
     "special",
     "nn",
@@ -53,6 +54,7 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "image_files",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy
 
+from tfsmith.limits import MAX_FILLED_BYTES
 from tfsmith.ops.values import OpError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["BFLOAT16", "axes_of", "axis_of", "check", "check_ids", "is_float", "rounded", "scalar", "sizes_of", "wide"]
+__all__ = [
+    "BFLOAT16",
+    "axes_of",
+    "axis_of",
+    "check",
+    "check_ids",
+    "check_room",
+    "is_float",
+    "rounded",
+    "scalar",
+    "sizes_of",
+    "wide",
+]
 
 BFLOAT16 = numpy.dtype(ml_dtypes.bfloat16)
 _SHORT = (numpy.dtype(numpy.float16), BFLOAT16)
@@ -75,6 +89,12 @@ def axes_of(axes: NDArray[Any] | Sequence[int], rank: int, what: str = "axis") -
     found = tuple(axis_of(int(axis), rank, what) for axis in numpy.ravel(axes))
     check(len(set(found)) == len(found), f"{what} {list(map(int, numpy.ravel(axes)))} names one axis twice")
     return found
+
+
+def check_room(sizes: Sequence[int], kind: numpy.dtype[Any]) -> None:
+    """Raises an `OpError` where a tensor whose size is a mere number of the graph would be too large to make."""
+    wanted = math.prod(sizes) * kind.itemsize
+    check(wanted <= MAX_FILLED_BYTES, f"a tensor of shape {list(sizes)} would take {wanted} bytes")
 
 
 def check_ids(ids: NDArray[Any], size: int, what: str = "index") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
 from tfsmith.ops.values import OpError, value
-from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, scalar, sizes_of
+from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, check_room, scalar, sizes_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -84,6 +85,7 @@ def _ensure_shape(x: NDArray[Any], *, shape: Shape) -> Any:
 def _broadcast_to(x: NDArray[Any], shape: NDArray[Any]) -> Any:
     sizes = sizes_of(shape, "the shape")
     check(all(size >= 0 for size in sizes), f"shape {sizes} has a negative size")
+    check_room(sizes, x.dtype)
     return numpy.broadcast_to(x, sizes)
 
 
@@ -140,6 +142,7 @@ def _fill(dims: NDArray[Any], x: NDArray[Any]) -> Any:
     sizes = sizes_of(dims, "the shape")
     check(x.size == 1 and x.ndim < 2, f"the value must be a scalar, and has shape {list(x.shape)}")
     check(all(size >= 0 for size in sizes), f"shape {sizes} has a negative size")
+    check_room(sizes, x.dtype)
     return numpy.full(sizes, x.reshape(())[()], x.dtype)
 
 
@@ -147,6 +150,8 @@ def _fill(dims: NDArray[Any], x: NDArray[Any]) -> Any:
 def _empty(shape: NDArray[Any], *, dtype: DType) -> Any:
     sizes = sizes_of(shape, "the shape")
     kind = dtype.numpy()
+    check(all(size >= 0 for size in sizes), f"shape {sizes} has a negative size")
+    check_room(sizes, kind)
     return numpy.full(sizes, b"", kind) if kind.kind == "O" else numpy.zeros(sizes, kind)
 
 
@@ -158,9 +163,10 @@ def _range(start: NDArray[Any], limit: NDArray[Any], delta: NDArray[Any]) -> Any
     first, last, step = start.reshape(())[()], limit.reshape(())[()], delta.reshape(())[()]
     check(step != 0, "the step of a range must not be 0")
     check(bool(first <= last if step > 0 else first >= last), f"no steps of {step} go from {first} to {last}")
+    count = _steps(first, last, step)
+    check_room([count], kind)
     if kind.kind in "iu":
         return numpy.arange(int(first), int(last), int(step), dtype=kind)
-    count = int(numpy.ceil(numpy.abs((last - first) / step)))
     return (first + numpy.arange(count).astype(kind) * step).astype(kind)
 
 
@@ -170,6 +176,7 @@ def _lin_space(start: NDArray[Any], stop: NDArray[Any], num: NDArray[Any]) -> An
         check(one.ndim == 0, f"the {name} must be a scalar, and has shape {list(one.shape)}")
     count = int(num)
     check(count > 0, f"{count} numbers were asked for; at least one is needed")
+    check_room([count], start.dtype)
     if count == 1:
         return start.reshape(1)
     step = (stop - start) / start.dtype.type(count - 1)
@@ -187,6 +194,7 @@ def _one_hot(
     size = int(depth)
     check(size >= 0, f"the depth is negative: {size}")
     place = axis_of(axis, indices.ndim + 1)
+    check_room([*indices.shape, size], on_value.dtype)
     steps = numpy.arange(size).reshape(-1, *(1,) * (indices.ndim - place))
     ids = numpy.expand_dims(indices, place).astype(numpy.int64)
     return numpy.where(ids == steps, on_value, off_value).astype(on_value.dtype, copy=False)
@@ -324,6 +332,7 @@ def _tile(x: NDArray[Any], multiples: NDArray[Any]) -> Any:
     check(x.dtype not in _NOT_TILED, f"TensorFlow does not tile {x.dtype}")
     check(len(times) == x.ndim, f"{len(times)} multiples do not fit rank {x.ndim}")
     check(all(one >= 0 for one in times), f"multiples {times} must not be negative")
+    check_room([size * one for size, one in zip(x.shape, times, strict=True)], x.dtype)
     return numpy.tile(x, times)
 
 
@@ -430,6 +439,15 @@ def _batch_to_space(x: NDArray[Any], crops: NDArray[Any], *, block_size: int) ->
     return _to_space(x, [block_size, block_size], crops)
 
 
+def _steps(first: Any, last: Any, step: Any) -> int:
+    """How many numbers a range has."""
+    if isinstance(first, numpy.integer):
+        return -((int(first) - int(last)) // int(step)) if int(step) > 0 else -((int(last) - int(first)) // -int(step))
+    count = float(numpy.ceil(numpy.abs((last - first) / step)))
+    check(math.isfinite(count), f"a range from {first} to {last} by {step} has no end")
+    return int(count)
+
+
 def _joined(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
     first = values[0]
     check(first.ndim > 0, "scalars cannot be joined")
@@ -459,6 +477,7 @@ def _widths(x: NDArray[Any], paddings: NDArray[Any]) -> list[tuple[int, int]]:
 def _padded(x: NDArray[Any], paddings: NDArray[Any], constant: NDArray[Any]) -> NDArray[Any]:
     widths = _widths(x, paddings)
     sizes = [before + size + after for (before, after), size in zip(widths, x.shape, strict=True)]
+    check_room(sizes, x.dtype)
     found = numpy.full(sizes, constant[()], x.dtype)
     found[tuple(slice(before, before + size) for (before, _), size in zip(widths, x.shape, strict=True))] = x
     return found

@@ -8,7 +8,7 @@ import numpy
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ops.values import value
-from tfsmith.ops.values.arguments import check, check_ids, scalar
+from tfsmith.ops.values.arguments import check, check_ids, check_room, scalar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -93,6 +93,7 @@ def _ragged_count(
 def _histogram_fixed_width(x: NDArray[Any], value_range: NDArray[Any], nbins: NDArray[Any], *, dtype: DType) -> Any:
     bins = scalar(nbins, "the number of bins")
     check(bins > 0, f"there must be bins, not {bins}")
+    check_room([bins], dtype.numpy())
     check(value_range.shape == (2,), f"the range must be two numbers, not shape {list(value_range.shape)}")
     low, high = value_range
     check(bool(low < high), f"the range from {low} to {high} is empty")
@@ -102,6 +103,7 @@ def _histogram_fixed_width(x: NDArray[Any], value_range: NDArray[Any], nbins: ND
 
 
 def _counted(places: NDArray[Any], loads: NDArray[Any] | None, count: int, kind: numpy.dtype[Any]) -> NDArray[Any]:
+    check_room([count], kind)
     if loads is None:
         return numpy.bincount(places, minlength=count)[:count].astype(kind)
     found = numpy.zeros(count, kind)
@@ -118,6 +120,7 @@ def _binned(
     check(bins >= 0, f"the size is negative: {bins}")
     inside = values < bins
     places = (rows * bins + values)[inside]
+    check_room([count, bins], weights.dtype)
     if binary:
         found = numpy.zeros(count * bins, weights.dtype)
         found[places] = 1

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tfsmith.ops.values import value
-from tfsmith.ops.values.arguments import check, scalar
+from tfsmith.ops.values.arguments import check, check_room, scalar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +18,7 @@ __all__: list[str] = []
 @value("Diag")
 def _diag(x: NDArray[Any]) -> Any:
     check(x.ndim > 0, "a scalar has no diagonal")
+    check_room([x.size, x.size], x.dtype)
     return numpy.diag(x.reshape(-1)).reshape(x.shape * 2)
 
 
@@ -166,6 +167,7 @@ def _made(
     check(columns >= least_columns, f"{columns} columns are too few: {least_columns} are needed")
     fits = rows == least_rows or columns == least_columns
     check(fits, f"{rows} rows and {columns} columns are both more than the diagonals need")
+    check_room([*packed.shape[:-2], rows, columns], diagonal.dtype)
     found = numpy.full((*packed.shape[:-2], rows, columns), padding, diagonal.dtype)
     return _written(found, packed, low, high, align)
 

@@ -9,7 +9,7 @@ import numpy
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ops.values import value
-from tfsmith.ops.values.arguments import axis_of, check, check_ids, is_float, scalar, sizes_of, wide
+from tfsmith.ops.values.arguments import axis_of, check, check_ids, check_room, is_float, scalar, sizes_of, wide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -98,6 +98,7 @@ def _dynamic_partition(data: NDArray[Any], partitions: NDArray[Any], *, num_part
 def _dynamic_stitch(indices: tuple[NDArray[Any], ...], data: tuple[NDArray[Any], ...]) -> Any:
     size = max((int(one.max()) + 1 for one in indices if one.size), default=0)
     rest = data[0].shape[indices[0].ndim :]
+    check_room([size, *rest], data[0].dtype)
     found = numpy.zeros((size, *rest), data[0].dtype)
     if data[0].dtype == object:
         found[...] = b""
@@ -118,6 +119,7 @@ def _dynamic_stitch(indices: tuple[NDArray[Any], ...], data: tuple[NDArray[Any],
 def _scatter_nd(indices: NDArray[Any], updates: NDArray[Any], shape: NDArray[Any], *, bad_indices_policy: bytes) -> Any:
     sizes = sizes_of(shape, "the shape")
     check(all(size >= 0 for size in sizes), f"shape {sizes} has a negative size")
+    check_room(sizes, updates.dtype)
     if updates.dtype == object:
         return _scattered(numpy.full(sizes, b"", object), indices, updates, None, bad_indices_policy)
     update = numpy.logical_or if updates.dtype == bool else numpy.add

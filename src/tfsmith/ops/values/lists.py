@@ -463,8 +463,10 @@ def _list_scatter_v2(
     *,
     element_dtype: DType,
 ) -> TensorList:
-    made = TensorList(element_dtype, _shape_of(element_shape), (None,) * max(0, int(count)))
-    return _scattered(made, x, indices)
+    size = int(count)
+    if size >= 0 and (indices >= size).any():
+        raise OpError(f"index {int(indices.max())} is outside of a list of {size} tensors")
+    return _scattered(TensorList(element_dtype, _shape_of(element_shape), (None,) * max(0, size)), x, indices)
 
 
 @value("TensorListScatterIntoExistingList")

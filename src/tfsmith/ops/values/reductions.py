@@ -10,7 +10,7 @@ import numpy
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ops.values import value
-from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, is_float, scalar, wide
+from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, check_room, is_float, scalar, wide
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,11 +34,12 @@ def _prod(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
 def _mean(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
     def mean(x: NDArray[Any], axis: tuple[int, ...]) -> Any:
         count = int(numpy.prod([x.shape[one] for one in axis], dtype=numpy.int64))
-        total = x.sum(axis=axis, dtype=x.dtype, keepdims=keep_dims)
         if x.dtype.kind not in "iu":
+            total = x.sum(axis=axis, dtype=x.dtype, keepdims=keep_dims)
             return total / x.dtype.type(count or (x.dtype.kind == "c"))  # of no complex numbers it is 0
-        divisor = numpy.array(count).astype(x.dtype)  # a count that does not fit wraps, as in TensorFlow
-        check(bool(divisor), f"there is no mean of {count} numbers in {x.dtype}")
+        check(count > 0, "there is no mean of no whole numbers")
+        total = x.sum(axis=axis, dtype=f"{x.dtype.kind}8", keepdims=keep_dims)
+        divisor = total.dtype.type(count)
         return (total - numpy.fmod(total, divisor)) // divisor
 
     return _reduce(mean, x, axes)
@@ -142,6 +143,42 @@ def _segment_mean(data: NDArray[Any], ids: NDArray[Any]) -> Any:
     return (totals / divisors).astype(data.dtype)
 
 
+@value("SparseSegmentSum")
+def _sparse_segment_sum(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
+    return _picked(data, indices, ids, None, 0)
+
+
+@value("SparseSegmentSumWithNumSegments")
+def _sparse_segment_sum_of(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+) -> Any:
+    return _picked(data, indices, ids, num_segments, 0)
+
+
+@value("SparseSegmentMean")
+def _sparse_segment_mean(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
+    return _picked(data, indices, ids, None, 1)
+
+
+@value("SparseSegmentMeanWithNumSegments")
+def _sparse_segment_mean_of(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+) -> Any:
+    return _picked(data, indices, ids, num_segments, 1)
+
+
+@value("SparseSegmentSqrtN")
+def _sparse_segment_sqrt_n(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
+    return _picked(data, indices, ids, None, 0.5)
+
+
+@value("SparseSegmentSqrtNWithNumSegments")
+def _sparse_segment_sqrt_n_of(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+) -> Any:
+    return _picked(data, indices, ids, num_segments, 0.5)
+
+
 @value("UnsortedSegmentSum")
 def _unsorted_segment_sum(data: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]) -> Any:
     return _unsorted(data, ids, num_segments, numpy.add, 0)
@@ -224,6 +261,7 @@ def _count_sorted(data: NDArray[Any], ids: NDArray[Any]) -> int:
 def _segments(
     data: NDArray[Any], ids: NDArray[Any], count: int, function: Callable[..., Any], start: Any
 ) -> NDArray[Any]:
+    check_room([count, *data.shape[1:]], data.dtype)
     found = numpy.full((count, *data.shape[1:]), start, data.dtype)
     if function in _ORDERS and is_float(data) and numpy.isnan(data).any():
         for place, row in zip(ids, data, strict=True):  # a NaN wins over what came before, and not over what follows
@@ -231,6 +269,26 @@ def _segments(
         return found
     function.at(found, ids, data)  # type: ignore[attr-defined]  # a ufunc
     return found
+
+
+def _picked(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any] | None, power: float
+) -> NDArray[Any]:
+    """Sums of the rows that are picked for each segment, divided by a power of their number."""
+    check(data.ndim > 0, "a scalar has no rows")
+    check(indices.ndim == 1 and indices.shape == ids.shape, f"{ids.size} ids do not fit {indices.size} indices")
+    check_ids(indices, len(data))
+    count = _count_sorted(indices, ids)
+    if num_segments is not None:
+        wanted = scalar(num_segments, "the number of segments")
+        check(wanted >= count, f"segment id {count - 1} is not in [0, {wanted})")
+        count = wanted
+    totals = _segments(wide(data)[indices], ids, count, numpy.add, 0)
+    if power:
+        sizes = numpy.maximum(numpy.bincount(ids.astype(numpy.int64), minlength=count), 1)
+        divisors = (sizes if power == 1 else numpy.sqrt(sizes)).astype(totals.dtype)
+        totals = totals / divisors.reshape(-1, *(1,) * (data.ndim - 1))
+    return totals.astype(data.dtype, copy=False)
 
 
 def _filled(data: NDArray[Any], ids: NDArray[Any], function: Callable[..., Any], start: Any) -> NDArray[Any]:

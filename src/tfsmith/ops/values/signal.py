@@ -143,7 +143,7 @@ def _decode_wav(contents: NDArray[Any], *, desired_channels: int, desired_sample
     found = numpy.zeros((count, channels), numpy.float32)
     part = samples[:count, numpy.minimum(numpy.arange(channels), samples.shape[1] - 1)]
     found[: len(part)] = part
-    return found, numpy.array(rate, numpy.int32)
+    return found, numpy.array(rate, numpy.uint32).astype(numpy.int32)
 
 
 def _wav(data: bytes) -> tuple[NDArray[Any], int]:

@@ -148,9 +148,9 @@ def _log_gamma_positive(x: NDArray[Any]) -> Any:
         y = numpy.where(large, y - 1, y)
         factor = numpy.where(large, factor * y, factor)
     low = y < 1
-    factor = numpy.where(low, 1 / y, factor)
-    y = numpy.where(low, y + 1, y)
-    near = numpy.log(factor) + (y - 1) * (y - 2) * _polynomial(_LOG_GAMMA, y - 2)
+    t = numpy.where(low, y - 1, y - 2)  # y + 1 would not be exact
+    shift = numpy.where(low, -numpy.log1p(t), numpy.log(factor))
+    near = shift + (t + 1) * t * _polynomial(_LOG_GAMMA, t)
     inverse = 1 / x
     series = numpy.zeros_like(x)
     for number in range(8, 0, -1):
