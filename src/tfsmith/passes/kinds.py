@@ -99,7 +99,7 @@ def _saved_model(model: Model, meta: MetaGraph) -> Repacked:
     if assets:
         meta = replace(meta, assets_part=Part.of(tuple(asset.definition() for asset in assets)), raw=None)
     is_mute = not any(key != INIT_SIGNATURE for key in meta.signatures)
-    remedy = "{convert(model)} adds one"
+    remedy = "{convert(model, add_signatures='...')} adds one"
     notes = (Note("the SavedModel has no signature", (), remedy),) if is_mute else ()
     wrapped = replace(_wrapped(model, "saved_model", meta), side_files=model.side_files)  # such as a frozen one has
     return Repacked(wrapped, tuple(assets), notes)
