@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tools.recipe_bert import bert_encoder
 from tools.recipe_folding import dropout_removal, fold_batch_norm
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "tfsmith" / "patterns" / "recipes"
@@ -19,7 +18,6 @@ FOLDER = Path(__file__).resolve().parents[1] / "src" / "tfsmith" / "patterns" / 
 def texts() -> dict[str, str]:
     """The texts of the files, by name."""
     return {
-        "bert-encoder": bert_encoder(),
         "dropout-removal": dropout_removal(),
         "fold-batch-norm": fold_batch_norm(),
     }

@@ -161,7 +161,8 @@ LAYER = "bert/encoder/layer_0"
 OFF: dict[str, tuple[str, dict[str, Any]]] = {
     "an epsilon": (f"{LAYER}/output/LayerNorm/batchnorm/add/y", constant(1e-3)),
     "a factor of gelu": (f"{LAYER}/intermediate/dense/mul/x", constant(0.05)),
-    "the mask's adder": (f"{LAYER}/attention/self/mul_1/y", constant(-1.0)),
+    "a mask that shows what it hides": (f"{LAYER}/attention/self/mul_1/y", constant(1.0)),
+    "the scale": (f"{LAYER}/attention/self/Mul/y", constant(0.3)),
     "an attribute": (f"{LAYER}/attention/self/MatMul", {"attrs": {"adj_y": False}}),
     "another attribute": (f"{LAYER}/output/LayerNorm/moments/mean", {"attrs": {"keep_dims": False}}),
     "an op": (f"{LAYER}/intermediate/dense/Tanh", {"op": "Sigmoid"}),
@@ -184,7 +185,20 @@ def test_one_thing_off_is_no_match(name: str, change: dict[str, Any]) -> None:
     replaced = tfsmith.replace(model, recipe("bert-encoder"))
     assert not replaced.matches
     assert replaced.model is model
-    assert replaced.nearest_miss is not None
+    assert replaced.nearest_miss is not None or replaced.skipped
+
+
+def test_what_hides_words_may_be_any_number() -> None:
+    model = frozen(bert_classifier(BertConfig(30, 16, 1, 2, 32)))
+    other = edited(model, f"{LAYER}/attention/self/mul_1/y", **constant(-5000.0))
+    assert fused(tfsmith.replace(other, recipe("bert-encoder"))).get("MaskAdder") == -5000.0
+
+
+def test_an_epsilon_that_both_norms_have_is_in_the_node() -> None:
+    model = frozen(bert_classifier(BertConfig(30, 16, 1, 2, 32)))
+    for part in ("output", "attention/output"):
+        model = edited(model, f"{LAYER}/{part}/LayerNorm/batchnorm/add/y", **constant(1e-3))
+    assert fused(tfsmith.replace(model, recipe("bert-encoder"))).get("LayerNormEpsilon") == pytest.approx(1e-3)
 
 
 def swapped(model: Model, name: str) -> Model:
@@ -203,15 +217,36 @@ def test_a_swapped_edge_is_no_match_unless_the_op_commutes() -> None:
 
 
 @pytest.mark.parametrize("name", ["attention/self/query", "attention/output/dense", "output/dense"])
-def test_a_product_with_a_turned_kernel_is_no_match(name: str) -> None:
+def test_a_turned_kernel_is_turned_back_and_a_turned_input_is_no_match(name: str) -> None:
     model = frozen(bert_classifier(BertConfig(30, 16, 1, 2, 16)))
     assert tfsmith.replace(model, recipe("bert-encoder")).matches
-    for attr in ("transpose_a", "transpose_b"):
-        other = edited(model, f"{LAYER}/{name}/MatMul", attrs={attr: True})
-        replaced = tfsmith.replace(other, recipe("bert-encoder"))
-        assert not replaced.matches
-        assert replaced.nearest_miss is not None
-        assert f"attribute {attr} must be False, and it is True" in replaced.nearest_miss.reason
+    turned = edited(model, f"{LAYER}/{name}/MatMul", attrs={"transpose_b": True})
+    graph = tfsmith.replace(turned, recipe("bert-encoder")).model.graph
+    (back,) = (graph[node.inputs[0]].name for node in graph if node.op == "Transpose")
+    assert source(graph, back) == f"{LAYER}/{name}/kernel"
+    other = edited(model, f"{LAYER}/{name}/MatMul", attrs={"transpose_a": True})
+    replaced = tfsmith.replace(other, recipe("bert-encoder"))
+    assert not replaced.matches
+    assert replaced.nearest_miss is not None
+    assert replaced.nearest_miss.reason.startswith("layer 0: ")
+
+
+def test_a_mask_that_is_added_after_the_softmax_is_named_so() -> None:
+    model = frozen(bert_classifier(BertConfig(30, 16, 2, 2, 32)))
+    for layer in range(2):
+        scope = f"bert/encoder/layer_{layer}/attention/self"
+        late, user = model.graph[f"{scope}/add"], model.graph[f"{scope}/MatMul_1"]
+        changes = {
+            f"{scope}/Softmax": model.graph[f"{scope}/Softmax"].replace(inputs=(f"{scope}/Mul",)),
+            late.name: late.replace(inputs=(f"{scope}/Softmax", late.inputs[1])),
+            user.name: user.replace(inputs=(late.name, user.inputs[1])),
+        }
+        model = model.replace_graph(model.graph.map_nodes(changes))
+    found = tfsmith.find(model, "bert-encoder")
+    assert not found
+    assert found.nearest_miss is not None
+    assert found.nearest_miss.reason == "attention of layer 1: the mask is added after the softmax"
+    assert found.nearest_miss.found_node == f"{scope}/MatMul_1"
 
 
 def test_query_and_key_from_different_layers_are_no_match() -> None:

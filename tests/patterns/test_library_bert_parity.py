@@ -178,13 +178,17 @@ def test_rows_in_another_order_or_shape_stay(tmp_path: Path) -> None:
     save_functions(tmp_path / "model", rows, exact_gelu)
     model = tfsmith.freeze(tfsmith.load(tmp_path / "model")).model
     (match,) = tfsmith.replace(model, "bert-encoder").matches
-    unit = match.units[0].nodes
-    order = model.graph[unit["key_order"]]
+    inside = [node for node in model.graph if node.name in match.units[0].nodes.values()]
+    order, product, softmax = (
+        next(node for node in inside if node.op == op) for op in ("ConcatV2", "MatMul", "Softmax")
+    )
     first, second, along = order.inputs
+    masked = model.graph[model.graph[softmax.inputs[0]].inputs[0]]  # before 1e-9 is added, which a softmax does not see
+    assert masked.op == "AddV2"
     wrong = {
-        "key_order": order.replace(inputs=(second, first, along)),
-        "stable": model.graph[unit["stable"]].replace(op="Sub"),
-        "query_product": model.graph[unit["query_product"]].replace(attrs={"transpose_b": True}),
+        "the order of axes": order.replace(inputs=(second, first, along)),
+        "a mask that is taken off": masked.replace(op="Sub"),
+        "a product": product.replace(attrs={"transpose_a": True}),
     }
     for name, node in wrong.items():
         changed = model.replace_graph(model.graph.map_nodes({node.name: node}))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.helpers import const_node, files_of, graph_def, node_def, python
+from tests.support.helpers import files_of, python
 
 import tfsmith
 from tfsmith.cli.main import main
@@ -20,9 +20,8 @@ from tfsmith.engines.protocol import Port
 from tfsmith.engines.samples import batch_and_length, has_open_length, split_rows
 from tfsmith.errors import EngineError, UsageError
 from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.recipe import Match, Unit
 from tfsmith.ir.shape import Shape
-from tfsmith.passes.bert_node import BERT, mask_adder
+from tfsmith.passes.bert_node import BERT
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_frozen, write_saved_model
@@ -122,12 +121,12 @@ def test_nearly_an_encoder(bert: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["optimize", str(other), "-o", str(tmp_path / "o.pb")]) == 1
     told = capsys.readouterr().out
     assert "nearest miss in the graph" in told
-    assert "adj_y must be False" in told or "adj_y must be True" in told
+    assert "layer 1: a product with a weight is wanted" in told
     assert main(["optimize", str(other), "-o", str(tmp_path / "o.pb"), "--json"]) == 1
     facts = json.loads(capsys.readouterr().out)
     assert facts["output"] is None
     assert facts["encoders"] == []
-    assert "adj_y" in facts["nearest_miss"]["reason"]
+    assert facts["nearest_miss"]["found_node"].startswith("bert/encoder/layer_1/")
 
 
 def test_optimized_already(bert: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,23 +137,17 @@ def test_optimized_already(bert: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert "it has a node Bert already, bert/encoder/fused_bert" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("values", "adder"),
-    [
-        ([[-5.0], [-5.0]], -5.0),
-        ([[-5.0], [-6.0]], None),
-        ([[]], None),
-        ([[-5.0, -5.0]], None),
-        ([[float("-inf")]], None),
-        ([], None),
-    ],
-)
-def test_what_hides_words(values: list[list[float]], adder: float | None) -> None:
-    nodes = [const_node(f"c{number}", numbers) for number, numbers in enumerate(values)]
-    model = tfsmith.load(graph_def([*nodes, node_def("end", "NoOp")]))
-    variant: Any = None
-    units = tuple(Unit({"large": f"c{number}"}, {}) for number in range(len(values)))
-    assert mask_adder(model, Match(None, variant, units)) == adder
+def test_what_the_layers_add_to_hide_words_is_in_the_node(bert: Path) -> None:
+    model = tfsmith.load(bert / "frozen.pb")
+    with model.edit() as g:
+        for layer in range(2):
+            g.set(f"bert/encoder/layer_{layer}/attention/self/mul_1/y", value=-5000.0)
+    assert fused_node(optimizing.fuse_encoder(g.model).model).get("MaskAdder") == -5000.0
+    with model.edit() as g:
+        g.set("bert/encoder/layer_1/attention/self/mul_1/y", value=-5000.0)
+    done = optimizing.fuse_encoder(g.model)
+    assert not done.matches
+    assert done.reason == "an encoder was found, but its layers have different masks"
 
 
 # What is written

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from math import isfinite
 
 from tfsmith.ir.attr import Attr, float32
 from tfsmith.ir.body import Body, Part
@@ -13,7 +12,6 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import OpLookup
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
-from tfsmith.ir.recipe import Match
 from tfsmith.records import replace
 
 __all__ = [
@@ -22,7 +20,6 @@ __all__ = [
     "Ranges",
     "bert_nodes",
     "change_bert_nodes",
-    "mask_adder",
     "quantize_bert_nodes",
     "served_bert_nodes",
     "with_bert_op",
@@ -30,8 +27,6 @@ __all__ = [
 
 _INT8 = Attr("type", dtype_named("qint8"))
 _FLOAT = dtype_named("float32")
-_MASKS = ("large", "mask_large")
-"""What the recipe calls the constant that hides words, in a layer and in front of all of them."""
 BERT = OpDef(
     "Bert",
     (ArgDef("embedded", _FLOAT), ArgDef("input_mask", type_attr="MaskT"), ArgDef("weights", _FLOAT, "", "NumWeights")),
@@ -56,8 +51,8 @@ BERT = OpDef(
 )
 """The op as `native/bert_op` defines it."""
 
-Change = Callable[[str | None, Node], Mapping[str, Attr]]
-"""Attributes to set in a node, by the function that it is in (None for the graph itself) and the node."""
+Change = Callable[[str | None, Node], Mapping[str, Attr] | Mapping[str, Attr | None]]
+"""Attributes to set in a node, None to drop one; by its function (None for the graph itself) and the node."""
 Ranges = Mapping[tuple[str | None, str], tuple[float, ...]]
 """Ranges for each node `Bert`, by its function and its name: low and high of four places, layer by layer."""
 
@@ -86,24 +81,6 @@ def with_bert_op(model: Model) -> Model:
     metas = list(known.meta_graphs)
     metas[known.selected] = replace(known.meta, info_part=Part.of(info))
     return replace(known, meta_graphs=tuple(metas))
-
-
-def mask_adder(model: Model, match: Match) -> float | None:
-    """What the matched nodes add to the scores of words that are hidden; None if layers differ, or it is not known."""
-    body: Body = model.graph if match.body is None else model.graph.library[match.body]
-    units = (*match.units, *(() if match.before is None else (match.before,)))
-    names = {unit.nodes[key] for unit in units for key in _MASKS if key in unit.nodes}
-    found = {_number(body.by_name[name].attrs.get("value")) for name in names}
-    return found.pop() if len(found) == 1 else None
-
-
-def _number(value: Attr | None) -> float | None:
-    """The value of a constant that is one finite float32; None of any other."""
-    tensor = None if value is None else value.tensor
-    if tensor is None or tensor.dtype != _FLOAT or tensor.nbytes != _FLOAT.itemsize:
-        return None
-    number = float(tensor.numpy().item())
-    return number if isfinite(number) else None
 
 
 def bert_nodes(model: Model) -> Iterator[tuple[str | None, Node]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from tfsmith.ir.body import Body
@@ -27,7 +27,7 @@ from tfsmith.patterns.formula import (
 from tfsmith.patterns.raised import Raised, Reading
 from tfsmith.records import record
 
-__all__ = ["Layer", "Stack", "find_stacks", "model_stacks", "raised_bodies"]
+__all__ = ["LAYER", "Layer", "Stack", "candidates", "count_attentions", "find_stacks", "model_stacks", "raised_bodies"]
 
 
 def _attention(x: Formula) -> Attention:
@@ -48,7 +48,9 @@ def _pre_norm() -> Formula:
     return y + Dense(Activation(Dense(LayerNorm(y, "norm2"), "inner"), "activation"), "outer")
 
 
-_FORMULAS: Mapping[str, Formula] = MappingProxyType({"encoder": _post_norm(), "pre-norm transformer": _pre_norm()})
+LAYER = _post_norm()
+"""A layer of an encoder."""
+_FORMULAS: Mapping[str, Formula] = MappingProxyType({"encoder": LAYER, "pre-norm transformer": _pre_norm()})
 
 
 @record
@@ -105,15 +107,26 @@ class Stack:
         return ", ".join([*parts, str(first.found["activation"]), f"epsilon {first.norm('norm1').epsilon:g}"])
 
 
-def raised_bodies(model: Model) -> Iterator[tuple[str | None, Raised, Inference]]:
+def raised_bodies(model: Model, *, functions: bool = True) -> Iterator[tuple[str | None, Raised, Inference]]:
     """The graph and the functions that have a softmax, each raised by itself, by the name of the function."""
     graph = model.graph
-    bodies: list[tuple[str | None, Body]] = [(None, graph), *graph.library.items()]
+    bodies: list[tuple[str | None, Body]] = [(None, graph), *(graph.library.items() if functions else ())]
     for name, body in bodies:
-        if any(node.op in ("Softmax", "Exp") for node in body):
+        softmaxes = [node.name for node in body if node.op in ("Softmax", "Exp")]
+        if softmaxes:
             inside = body if isinstance(body, Function) else None
             inference = Inference(graph, model.meta.objects, inside=inside)
-            yield name, Raised(body, inference), inference
+            yield name, Raised(body, inference, body.ancestors(_behind(body, softmaxes))), inference
+
+
+def _behind(body: Body, names: Sequence[str]) -> set[str]:
+    """Nodes, and all that need them. Linear."""
+    found, todo = set(names), list(names)
+    while todo:
+        users = {use.node.name for use in body.uses[todo.pop()]} - found
+        found |= users
+        todo += users
+    return found
 
 
 def model_stacks(model: Model) -> Iterator[tuple[str | None, Stack]]:
@@ -123,13 +136,20 @@ def model_stacks(model: Model) -> Iterator[tuple[str | None, Stack]]:
             yield name, stack
 
 
+def count_attentions(raised: Raised) -> int:
+    """How many attentions there are."""
+    return sum(kind == "attention" for kind, _, _ in raised.recognised())
+
+
 def find_stacks(raised: Raised) -> tuple[Stack, ...]:
     """The stacks of equal layers in a raised graph."""
     search = Search(raised)
     found: list[Stack] = []
     for kind, formula in _FORMULAS.items():
+        if found and sum(len(stack.layers) for stack in found) == count_attentions(raised):
+            break
         by_norm: dict[int, Layer] = {}
-        for tensor, reading in _candidates(raised, "norm" if kind == "encoder" else "contract"):
+        for tensor, reading in candidates(raised, "norm" if kind == "encoder" else "contract"):
             match = next(search.match(formula, reading.value, {}), None)
             if match is not None:
                 layer = Layer(tensor, match)
@@ -145,7 +165,7 @@ def _number(raised: Raised, layer: Layer) -> int:
     return raised.algebra.intern(reading.value)[0]
 
 
-def _candidates(raised: Raised, wanted: str) -> Iterator[tuple[Endpoint, Reading]]:
+def candidates(raised: Raised, wanted: str) -> Iterator[tuple[Endpoint, Reading]]:
     """Tensors that may be what a layer gives: the first of each value that has an atom of this kind."""
     seen: set[object] = set()
     for tensor, reading in raised:

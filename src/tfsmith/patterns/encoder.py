@@ -7,31 +7,44 @@ from math import isfinite, sqrt
 from types import MappingProxyType
 from typing import Any
 
+from tfsmith.errors import Note
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.body_editor import BodyEditor
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.function import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import free_name
-from tfsmith.ir.node import Endpoint
-from tfsmith.ir.recipe import Match, Query, Unit, Variant
-from tfsmith.ops.families import SHAPES
+from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.recipe import Match, Miss, Query, Repeat, Unit, Variant
+from tfsmith.ops.families import SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
-from tfsmith.passes.bert_node import with_bert_op
+from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
-from tfsmith.patterns.architecture import Layer, Stack, find_stacks, raised_bodies
+from tfsmith.patterns.architecture import LAYER, Layer, Stack, candidates, count_attentions, find_stacks, raised_bodies
 from tfsmith.patterns.formula import Attention, Bound, Dense, Heads, Kernel, Search, Var
 from tfsmith.patterns.raised import Raised, Reading
+from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, lost_users
+from tfsmith.patterns.replaceable import Outside, outside_of_function, outside_of_graph
 from tfsmith.records import record
 
-__all__ = ["Encoder", "Fused", "Refusal", "fuse_encoders"]
+__all__ = ["Encoder", "Fused", "Refusal", "fuse_encoders", "replace_encoders"]
 
 _ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh", "relu": "relu"})
 FLOAT = dtype_named("float32")
-_BY_STRUCTURE = Variant("by structure", Query((), (), (Endpoint("output", 0),)), (), {})
+_OUTPUT = Endpoint("output_norm", 0)
+_BY_STRUCTURE = Variant("by structure", Query((), ("x",), (_OUTPUT,)), (), {}, Repeat({"x": _OUTPUT}))
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
 _ATTENTION = Attention(Dense(Var("x"), "query"), Dense(Var("y"), "key"), Dense(Var("z"), "value"), "attention")
 """Any attention, of whatever tensors."""
+_NAME = "bert-encoder"
+_SAID = frozenset(
+    {
+        *("HiddenAct", "HiddenSize", "IntermediateSize", "MaskT", "MaxSequenceLength", "NonQuantizableDataType"),
+        *("NumAttentionHeads", "NumWeights", "QuantizableDataType"),
+    }
+)
+"""The attributes that each node has, as the op of light-model-transformer wants them."""
 _LARGE = 1e4
 """What is at least taken off the scores of words that are hidden."""
 _LARGEST = 3.4028234663852886e38
@@ -49,26 +62,31 @@ class Encoder:
         node: The name of the new node.
         stack: What was found.
         removed: How many nodes are gone.
+        layers: The nodes of each layer.
+        dangling: Nodes that took inner values and led to no output, and are gone.
     """
 
     body: str | None
     node: str
     stack: Stack
     removed: int
+    layers: tuple[frozenset[str], ...] = ()
+    dangling: frozenset[str] = frozenset()
 
     @property
     def match(self) -> Match:
         """The same as a match of a recipe: its layers are the units."""
-        return _match(self.body, self.stack)
+        return _match(self.body, self.stack, self.layers)
 
 
 @record
 class Refusal:
-    """An encoder that stays as it is, and why."""
+    """An encoder that stays as it is, why, and who uses what is inside of it, if that is why."""
 
     body: str | None
     stack: Stack
     reason: str
+    users: tuple[str, ...] = ()
 
     @property
     def match(self) -> Match:
@@ -76,9 +94,12 @@ class Refusal:
         return _match(self.body, self.stack)
 
 
-def _match(body: str | None, stack: Stack) -> Match:
-    units = tuple(Unit({"output": layer.output.node}, {}) for layer in stack.layers)
-    return Match(body, _BY_STRUCTURE, units)
+def _match(body: str | None, stack: Stack, layers: Sequence[frozenset[str]] = ()) -> Match:
+    units = []
+    for number, layer in enumerate(stack.layers):
+        others = layers[number] - {layer.output.node} if layers else ()
+        units.append(Unit({_OUTPUT.node: layer.output.node, **{name: name for name in sorted(others)}}, {}))
+    return Match(body, _BY_STRUCTURE, tuple(units))
 
 
 @record
@@ -99,43 +120,107 @@ class Fused:
 
 
 class _CannotFuseError(Exception):
-    """Why an encoder stays as it is."""
+    """Why an encoder stays as it is; and who uses what is inside of it, if that is why."""
+
+    def __init__(self, reason: str, users: Sequence[str] = ()) -> None:
+        Exception.__init__(self, reason)
+        self.users = tuple(users)
 
 
-def fuse_encoders(model: Model, outputs: Sequence[str] = ()) -> Fused:
+def fuse_encoders(model: Model, outputs: Sequence[str] = (), options: ReplaceOptions | None = None) -> Fused:
     """Puts one node `Bert` in the place of each encoder, in the graph and in its functions. Reads no weight.
 
     Args:
         model: The model.
         outputs: Tensors or nodes of the graph that must stay, besides those of its signatures.
+        options: How, as for recipes; it has outputs of its own.
     """
-    graph = model.graph
-    kept = {name.removeprefix("^").partition(":")[0] for name in outputs}
-    kept |= {info.name.partition(":")[0] for one in model.signatures.values() for info in one.outputs.values()}
-    taken = {graph.resolve(text.removeprefix("^")).node for node in graph for text in node.inputs}
-    kept |= {node.name for node in graph if node.name not in taken}
+    how = ReplaceOptions(outputs=tuple(outputs)) if options is None else options
     encoders: list[Encoder] = []
     refused: list[Refusal] = []
     others: dict[tuple[str | None, str], list[str]] = {}
     with with_bert_op(model).edit() as editor:
-        for name, raised, inference in raised_bodies(model):
+        for name, raised, inference in raised_bodies(model, functions=how.functions):
             stacks = find_stacks(raised)
             for tensor, reason in _other_attentions(raised, stacks):
                 others.setdefault((name, reason), []).append(str(tensor))
-            for stack in stacks:
-                if stack.kind != "encoder":
-                    continue
-                place = editor if name is None else editor.function(name)
-                job = _Fusion(raised, inference, place, kept if name is None else set())
-                for part in reversed(list(job.parts(stack))):  # what takes a tensor before what gives it
-                    try:
-                        encoders.append(job.fuse(name, part))
-                    except _CannotFuseError as error:
-                        refused.append(Refusal(name, part, str(error)))
+            found = [stack for stack in stacks if stack.kind == "encoder"]
+            if not found:
+                continue
+            body = raised.body
+            if isinstance(body, Function):
+                outside = outside_of_function(body, model.meta)
+            else:
+                outside = outside_of_graph(model, how.outputs)
+            place = editor if name is None else editor.function(name)
+            job = _Fusion(raised, inference, place, outside, keep_shared=how.keep_shared)
+            for part in reversed(
+                [part for stack in found for part in job.parts(stack)]
+            ):  # what takes before what gives
+                if how.limit is not None and len(encoders) >= how.limit:
+                    break
+                try:
+                    encoders.append(job.fuse(name, part))
+                except _CannotFuseError as error:
+                    refused.append(Refusal(name, part, str(error), error.users))
     lines = [
         (body, f"attention is left alone at {_listed(places)}: {reason}") for (body, reason), places in others.items()
     ]
     return Fused(editor.model if encoders else model, tuple(encoders[::-1]), tuple(refused[::-1]), tuple(lines))
+
+
+def replace_encoders(model: Model, options: ReplaceOptions | None = None) -> Replacement:
+    """What the recipe `bert-encoder` does: `fuse_encoders`, as the replacement of a recipe.
+
+    The nodes have the attributes of light-model-transformer's op, and of those that ours adds what is no default.
+    """
+    found = fuse_encoders(model, options=options)
+    skipped = tuple(Skipped(one.match, one.reason, one.users) for one in found.refused)
+    if not found.encoders:
+        reasons = list(dict.fromkeys(one.reason for one in found.refused))
+        others = list(dict.fromkeys(line for _, line in found.others))
+        reason = f"recipe {_NAME!r} matches nothing in this model" + "".join(f"; {line}" for line in others)
+        if reasons:
+            reason = f"an encoder was found, but {'; '.join(reasons)}"
+        return Replacement(model, (), skipped, (), reason, None if reasons else _nearest_miss(model))
+    places = {one.body for one in found.encoders}
+    notes = [Note(line, (), "the op has no form for it") for body, line in found.others if body in places]
+    dangling = sorted(name for one in found.encoders for name in one.dangling)
+    if dangling:
+        notes.append(lost_users(dangling))
+    fused = change_bert_nodes(found.model, _without_defaults)
+    return Replacement(fused, tuple(one.match for one in found.encoders), skipped, tuple(notes), None, None)
+
+
+def _without_defaults(body: str | None, node: Node) -> dict[str, Attr | None]:
+    defaults = {one.name: one.default for one in BERT.attrs if one.name not in _SAID}
+    return {name: None for name, attr in node.attrs.items() if name in defaults and attr == defaults[name]}
+
+
+def _nearest_miss(model: Model) -> Miss | None:
+    """What came nearest to a layer of an encoder, and what is wrong with it."""
+    from tfsmith.patterns.rule_formula import RuleSearch  # seldom needed
+    from tfsmith.patterns.rule_search import describe_miss
+
+    found: list[Miss] = []
+    for name, raised, _ in raised_bodies(model):
+        search = RuleSearch(raised)
+        for _, reading in candidates(raised, "norm"):
+            next(search.match(LAYER, reading.value, {}), None)
+        nearest = search.nearest
+        if nearest is not None:
+            place, reason = describe_miss(raised, search, nearest)
+            layer = _layer_number(raised.body, place)
+            said = reason.replace("attention:", f"attention of layer {layer}:", 1)
+            said = said if said != reason else f"layer {layer}: {reason}"
+            found.append(Miss(name, _BY_STRUCTURE.name, nearest.depth, nearest.wanted, place, said))
+    return max(found, key=lambda miss: miss.matched, default=None)
+
+
+def _layer_number(body: Body, node: str) -> int:
+    """In which layer a node is: how many softmaxes it needs, but for its own."""
+    needed = body.ancestors([node]) if node else ()
+    return max(sum(body[name].op == "Softmax" for name in needed) - 1, 0)
 
 
 def _listed(places: Sequence[str]) -> str:
@@ -145,6 +230,9 @@ def _listed(places: Sequence[str]) -> str:
 def _other_attentions(raised: Raised, stacks: Sequence[Stack]) -> Iterator[tuple[Endpoint, str]]:
     """Attentions that are no part of an encoder, each with the tensor that has it, and why."""
     kinds = {layer.kernel("query").kernel[0]: stack.kind for stack in stacks for layer in stack.layers}
+    of_encoders = sum(len(stack.layers) for stack in stacks if stack.kind == "encoder")
+    if of_encoders == count_attentions(raised):
+        return
     search = Search(raised)
     for kind, tensor, atom in raised.recognised():
         if kind != "attention":
@@ -173,14 +261,20 @@ def _other_attentions(raised: Raised, stacks: Sequence[Stack]) -> Iterator[tuple
 class _Fusion:
     """Replaces encoders of one body."""
 
-    def __init__(self, raised: Raised, inference: Inference, editor: BodyEditor, kept: set[str]) -> None:
+    def __init__(
+        self, raised: Raised, inference: Inference, editor: BodyEditor, outside: Outside, *, keep_shared: bool
+    ) -> None:
         self._raised = raised
         self._algebra = raised.algebra
         self._inference = inference
         self._editor = editor
         self._body = raised.body
-        self._kept = kept
-        self._ends = kept | _results(raised.body)
+        self._keep_shared = keep_shared
+        self._live = outside.live
+        self._ends = set(outside.named)
+        self._kept = {
+            name for name, found in outside.named.items() if any(one.kind in ("name", "fed") for one in found)
+        }
         self._tensors: dict[int, list[tuple[Endpoint, Reading, Axes]]] = {}
         for tensor, reading in raised:
             number, axes = self._algebra.intern(reading.value)
@@ -197,7 +291,7 @@ class _Fusion:
         for number, layer in enumerate(stack.layers):
             layers.append(layer)
             is_last = number + 1 == len(stack.layers)
-            if is_last or self._is_used_besides(layer, stack.layers[number + 1]):
+            if is_last or (not self._keep_shared and self._is_used_besides(layer, stack.layers[number + 1])):
                 yield Stack(stack.kind, tuple(layers))
                 layers = []
 
@@ -217,9 +311,10 @@ class _Fusion:
         return {tensor.node for tensor, _, _ in self._tensors.get(number, ())}
 
     def _outside_users(self, name: str, inside: set[str]) -> set[str]:
-        """The users of a node that are not inside, and that take more of it than its shape."""
+        """The users of a node that are not inside, lead to an output, and take more of it than its shape."""
         found = self._users.get(name, set()) - inside
-        return {user for user in found if self._body[user].op not in SHAPES}
+        is_live = name in self._live  # in a part that leads nowhere itself, everybody counts
+        return {user for user in found if (user in self._live or not is_live) and self._body[user].op not in SHAPES}
 
     def _between(self, layer: Layer, ends: set[str]) -> set[str]:
         """The nodes from what a layer gives back to given ones, and to those of which only the shape is taken."""
@@ -247,21 +342,43 @@ class _Fusion:
         embedded, rank = self._embedded(stack)
         shape = self._output_shape(last, rank)
         weights = [weight for layer in stack.layers for weight in self._weights(layer)]
-        self._check_inside(stack, {mask.node, *self._same(stack.layers[0].x.number)})
+        layers = self._inside(stack, {mask.node, *self._same(stack.layers[0].x.number)})
+        if not self._keep_shared:
+            self._check_inside(stack, layers)
         editor, before = self._editor, len(self._editor)
         kind = self._inference.dtype(self._body, mask)
         assert kind is not None
         attrs |= {"MaskT": kind, "MaskAdder": adder, "NumWeights": len(weights)}
         if stack.layers[0].heads.mask.is_cleared:
             attrs["ClearMasked"] = True
-        shown = editor.add("LogicalNot", [mask]) if is_turned else mask
-        inputs: list[Any] = [embedded, shown, *(self._made(weight) for weight in weights)]
+        hides = editor.add("LogicalNot", [mask]) if is_turned else mask
+        inputs: list[Any] = [embedded, hides, *(self._made(weight) for weight in weights)]
         scope = _common_scope([layer.output.node for layer in stack.layers])
         node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
         result: Any = node if shape is None else editor.add("Reshape", [node, shape])
         old = self._put_in(last.output, result)
+        dangling = self._dangling(frozenset().union(*layers))
+        editor.remove(dangling)
         editor.remove_unused(old, keep=self._ends - {old})
-        return Encoder(body, str(node).partition(":")[0], stack, before - len(editor))
+        gone = tuple(frozenset(name for name in layer if name not in editor) for layer in layers)
+        inside = frozenset().union(*layers)
+        shown = [name for name in dangling if self._body[name].op not in SHAPES and self._takes(name, inside)]
+        return Encoder(body, str(node).partition(":")[0], stack, before - len(editor), gone, frozenset(shown))
+
+    def _takes(self, name: str, nodes: frozenset[str]) -> bool:
+        """Whether a node takes values of these nodes, and not only sizes."""
+        ends = [self._body.resolve(text) for text in self._body[name].data_inputs]
+        return any(end.node in nodes and self._inference.dtype(self._body, end) == FLOAT for end in ends)
+
+    def _dangling(self, inside: frozenset[str]) -> frozenset[str]:
+        """The nodes that take what is inside of an encoder and lead to no output."""
+        found: set[str] = set()
+        todo = [name for name in inside if name in self._live]
+        while todo:
+            users = self._users.get(todo.pop(), set()) - self._live - inside - found
+            found |= users
+            todo += users
+        return frozenset(name for name in found if name in self._editor)
 
     def _attributes(self, stack: Stack) -> dict[str, Any]:
         """The attributes of the node that the layers say.
@@ -298,7 +415,7 @@ class _Fusion:
 
     def _longest(self, stack: Stack) -> int:
         size = self._algebra.extent(tuple(stack.layers[-1].heads.words))
-        return max(size, _LONGEST) if isinstance(size, int) else _LONGEST
+        return size if isinstance(size, int) else _LONGEST
 
     def _mask(self, stack: Stack) -> tuple[Endpoint, float]:
         """The tensor that is 1 for each word that counts, and what is added to the scores of the others.
@@ -325,9 +442,14 @@ class _Fusion:
             adder = -_LARGEST if isfinite(adder) else adder
         if any(self._algebra.head(atom)[0] == "infinity" for atom, _ in product) or adder >= 0:
             raise _CannotFuseError("its mask is added to the scores in a way that the op does not know")
-        for tensor in self._laid_out(value, heads):
-            return tensor, adder
+        tensors = sorted(self._laid_out(value, heads), key=self._is_unusual)
+        if tensors:
+            return tensors[0], adder
         raise _CannotFuseError("its mask is laid out in a way that the op does not know")
+
+    def _is_unusual(self, mask: Endpoint) -> bool:
+        """Whether a mask has another rank than light-model-transformer's op takes."""
+        return self._inference.shape(self._body, mask).rank != 3
 
     def _laid_out(self, value: Value, heads: Heads) -> Iterator[Endpoint]:
         """The tensors that have a value, sentences first, words last, and nothing but queries between."""
@@ -338,10 +460,17 @@ class _Fusion:
             is_right = (
                 len(here) in (2, 3, 4) and frozenset(here[0]) == heads.batch and frozenset(here[-1]) == heads.others
             )
-            between = [frozenset(arg) for arg in here[1:-1] if arg]
-            is_right &= not between or (between == [heads.words] and frozenset(here[-2]) == heads.words)
+            between = [arg for arg in here[1:-1] if arg]
+            is_right &= not between or (between == [here[-2]] and self._is_of_queries(here[-2], own, heads))
             if is_right and kind is not None and kind.name in _MASK_TYPES:
                 yield tensor
+
+    def _is_of_queries(self, arg: Arg, own: Axes, heads: Heads) -> bool:
+        """Whether an axis is that of the queries, or one as long along which a mask only repeats."""
+        if frozenset(arg) == heads.words:
+            return True
+        known = {label for each in own for label in each}
+        return known.isdisjoint(arg) and self._algebra.extent(arg) == self._algebra.extent(tuple(heads.words))
 
     def _embedded(self, stack: Stack) -> tuple[Endpoint, int]:
         """The tensor that the first layer takes, as sentences, words and values, or with the first two as one.
@@ -435,6 +564,15 @@ class _Fusion:
             raise _CannotFuseError(f"the bias of {what} is stored in an order of axes that the op does not know")
         yield _Weight(bias, filled=0.0, width=width)
 
+    def _read(self, tensor: Endpoint) -> Endpoint:
+        """A weight as other nodes read it: a variable of TensorFlow 1 has a node for that."""
+        reading = self._raised.reading(tensor)
+        if reading is None or self._body[tensor.node].op not in VARIABLES:
+            return tensor
+        same = self._tensors.get(self._number(tensor), ())
+        reads = (one for one, other, _ in same if one != tensor and other.axes == reading.axes)
+        return next((one for one in reads if one.node in self._editor), tensor)
+
     def _made(self, weight: _Weight) -> Any:
         """A weight as an input of the node: itself, turned, or a constant where the graph has none."""
         if weight.atom is None:
@@ -442,25 +580,31 @@ class _Fusion:
 
             return self._editor.const(numpy.full(weight.width, weight.filled, numpy.float32))
         name, _, output = str(self._algebra.head(weight.atom)[1]).rpartition(":")
-        tensor = Endpoint(name, int(output))
+        tensor = self._read(Endpoint(name, int(output)))
         return self._editor.add("Transpose", [tensor, [1, 0]]) if weight.is_turned else tensor
 
-    def _check_inside(self, stack: Stack, ends: set[str]) -> None:
+    def _inside(self, stack: Stack, ends: set[str]) -> tuple[frozenset[str], ...]:
+        """The nodes of each layer."""
+        layers: list[frozenset[str]] = []
+        before = ends
+        for layer in stack.layers:
+            layers.append(frozenset(self._between(layer, before)))
+            before = before | layers[-1]
+        return tuple(layers)
+
+    def _check_inside(self, stack: Stack, layers: Sequence[frozenset[str]]) -> None:
         """Checks that nothing else takes what is computed inside of a stack.
 
         Raises:
             _CannotFuseError: Something does.
         """
-        inside: set[str] = set()
-        for layer in stack.layers:
-            inside |= self._between(layer, ends | inside)
+        inside = set().union(*layers)
         given = self._same(self._number(stack.layers[-1].output))
         for name in sorted(inside - given):
             users = self._outside_users(name, inside | given)
             if (users or name in self._ends) and self._is_costly(name):
-                raise _CannotFuseError(
-                    f"{min(users, default='an output of the model')} takes {name}, which is inside of it"
-                )
+                who = min(users, default="an output of the model")
+                raise _CannotFuseError(f"{who} takes {name}, which is inside of it", sorted(users))
 
     def _is_costly(self, name: str) -> bool:
         """Whether a node inside of a layer does part of its work, other than what makes weights and masks ready."""
@@ -497,13 +641,6 @@ class _Weight:
     filled: float = 0.0
     width: int = 0
     is_turned: bool = False
-
-
-def _results(body: Body) -> set[str]:
-    """The nodes that a function's results are of."""
-    if not isinstance(body, Function):
-        return set()
-    return {body.resolve(text).node for text in body.ret.values()} | set(body.part.value.control_ret.values())
 
 
 def _labels_of(atom: Atom) -> frozenset[Label]:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from tfsmith.patterns.rule import Form, Graph, NewTensor, Operand, Rule, op, rule
+from tfsmith.patterns.rule import Form, Graph, NewTensor, Operand, Rule, Units, op, rule
+
+if TYPE_CHECKING:
+    from tfsmith.ir.model import Model
+    from tfsmith.patterns.replace import Replacement, ReplaceOptions
 
 __all__ = ["RULES"]
 
@@ -93,5 +98,57 @@ def _(g: Graph, query: Operand, key: Operand, value: Operand, mask: Operand, sca
     return g.add("BatchMatMulV2", [shares, value], name="{scope}/fused_context")
 
 
-RULES: Mapping[str, Rule] = MappingProxyType({one.name: one for one in (attention, gelu_erf, gelu_tanh, layer_norm)})
+@rule
+def encoder_layer(
+    x: Form,
+    mask: Form,
+    query_kernel: Form,
+    query_bias: Form,
+    key_kernel: Form,
+    key_bias: Form,
+    value_kernel: Form,
+    value_bias: Form,
+    attention_output_kernel: Form,
+    attention_output_bias: Form,
+    attention_norm_gamma: Form,
+    attention_norm_beta: Form,
+    intermediate_kernel: Form,
+    intermediate_bias: Form,
+    output_kernel: Form,
+    output_bias: Form,
+    output_norm_gamma: Form,
+    output_norm_beta: Form,
+) -> Form:
+    """A layer of a BERT encoder."""
+    query, key = op.Dense(x, query_kernel, query_bias), op.Dense(x, key_kernel, key_bias)
+    context = op.Attention(query, key, op.Dense(x, value_kernel, value_bias), mask)
+    attended = op.Dense(context, attention_output_kernel, attention_output_bias)
+    y = op.LayerNorm(x + attended, attention_norm_gamma, attention_norm_beta)
+    inner = op.Activation(op.Dense(y, intermediate_kernel, intermediate_bias))
+    return op.LayerNorm(y + op.Dense(inner, output_kernel, output_bias), output_norm_gamma, output_norm_beta)
+
+
+@rule(name="bert-encoder")
+def bert_encoder(x: Form, mask: Form, layers: Form) -> Form:
+    """A BERT encoder of any depth becomes one node Bert (a custom op; it takes 16 weights for each layer)."""
+    return op.Repeat(encoder_layer, x, layers, mask=mask)
+
+
+@bert_encoder.replace
+def _(g: Graph, x: Operand, mask: Operand, layers: Units) -> NewTensor:
+    weights = [tensor for layer in layers for name, tensor in layer.items() if name != "mask"]
+    return g.add("Bert", [x, mask, weights], NumWeights=len(weights), outputs=["encoded"], name="{scope}/fused_bert")
+
+
+def _fuse(model: Model, options: ReplaceOptions) -> Replacement:
+    """Joined heads, masks and layouts as the op wants them take more than a formula says."""
+    from tfsmith.patterns.encoder import replace_encoders
+
+    return replace_encoders(model, options)
+
+
+bert_encoder.search = _fuse
+
+_ALL = (attention, bert_encoder, gelu_erf, gelu_tanh, layer_norm)
+RULES: Mapping[str, Rule] = MappingProxyType({one.name: one for one in _ALL})
 """The rules by name."""

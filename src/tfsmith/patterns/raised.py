@@ -6,16 +6,18 @@ A tensor that no rule explains is an atom of its own, so a reading always exists
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from math import isfinite, isnan, prod
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.shape import SCALAR
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ops.families import PASSES_ON, VARIABLES
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.sizes import Size, times
 from tfsmith.patterns.algebra import ONE, ZERO, Algebra, Arg, Atom, Axes, Label, Product, Value, constant_of, scaled
 
@@ -41,14 +43,15 @@ class Raised:
     Args:
         body: A graph or function.
         inference: What is known of its tensors.
+        only: The nodes to look at, if not all of them; the tensors of others are leaves.
     """
 
-    def __init__(self, body: Body, inference: Inference) -> None:
+    def __init__(self, body: Body, inference: Inference, only: Set[str] | None = None) -> None:
         self.algebra = Algebra()
         self.body = body
         self._inference = inference
         self._readings: dict[Endpoint, Reading | None] = {}
-        for node in _in_order(body):
+        for node in _in_order(body, only):
             self._read(node)
 
     def __iter__(self) -> Iterator[tuple[Endpoint, Reading]]:
@@ -222,11 +225,11 @@ def _put(arg: Arg, labels: Mapping[Label, Arg]) -> Arg:
     return tuple(new for label in arg for new in labels.get(label, (label,)))
 
 
-def _in_order(body: Body) -> Iterator[Node]:
+def _in_order(body: Body, only: Set[str] | None) -> Iterator[Node]:
     """The nodes, each after what it takes; those in a circle in any order. Linear, no recursion."""
     done: set[str] = set()
     for root in body:
-        stack = [(root, False)]
+        stack = [] if only is not None and root.name not in only else [(root, False)]
         while stack:
             node, ready = stack.pop()
             if ready:
@@ -263,7 +266,8 @@ def _constant(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading
     is_filled = isinstance(tensor, FilledTensor) and len(tensor.values) <= tensor.dtype.itemsize
     if prod(sizes) != 1 and (sizes[-1] != 1 or not is_filled):
         return None
-    number = float(tensor.numpy().flat[0])
+    single = FilledTensor(tensor.dtype, SCALAR, tensor.values) if isinstance(tensor, FilledTensor) else tensor
+    number = float(flat_values(single)[0])
     if isnan(number):
         return None
     if not isfinite(number):

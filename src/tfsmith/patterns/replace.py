@@ -44,6 +44,7 @@ __all__ = [
     "Replacement",
     "Skipped",
     "find",
+    "lost_users",
     "meeting",
     "nearest_miss",
     "replace",
@@ -514,14 +515,19 @@ class _Work:
     def _notes(self, stale: Sequence[str]) -> Iterator[Note]:
         doomed = sorted(name for edit in self._edits.values() for name in edit.doomed)
         if doomed:
-            what = "nodes that used inner values of a match but lead to no output are gone"
-            yield Note(what, tuple(doomed), "if one of them is wanted, name it as an output ({outputs})")
+            yield lost_users(doomed)
         names = [name for edit in self._edits.values() for name in edit.kept_names]
         if names:
             yield Note("an Identity keeps a name that is used from outside", tuple(names), "nothing is to be done")
         if stale:
             what = "TF1's records of loops and conditions named nodes that are gone, and were left out"
             yield Note(what, tuple(stale), "the model runs without them; only gradients need them")
+
+
+def lost_users(names: Sequence[str]) -> Note:
+    """What is to be known of nodes that went with a match."""
+    what = "nodes that used inner values of a match but lead to no output are gone"
+    return Note(what, tuple(names), "if one of them is wanted, name it as an output ({outputs})")
 
 
 def _edited(body: Body, outside: Outside, plans: Sequence[Planned]) -> tuple[Edit, Body]:

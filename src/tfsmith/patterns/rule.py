@@ -7,17 +7,18 @@ of the whole. `op` has what formulas are made of.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from struct import pack
 from types import MappingProxyType
 from typing import Any, TypeAlias, overload
 
 from tfsmith.errors import TfsmithError, UnsupportedError, UsageError
 from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import DType, as_dtype
+from tfsmith.ir.dtype import DType, as_dtype, dtype_named
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.recipe import Expression, NodeQuery, Query, Recipe, TargetNode, Variant
-from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import Tensor, make_tensor
+from tfsmith.ir.shape import SCALAR, Shape
+from tfsmith.ir.tensor import FilledTensor, Tensor, make_tensor
 from tfsmith.records import record, replace
 
 __all__ = ["Bindings", "Form", "Graph", "NewTensor", "Operand", "Ops", "Rule", "Units", "Where", "op", "rule"]
@@ -36,7 +37,7 @@ FUNCTIONS = frozenset(
 _POWERS = MappingProxyType({"sqrt": 0.5, "rsqrt": -0.5, "square": 2.0, "reciprocal": -1.0})
 RAISED = frozenset({"LayerNorm", "Gelu", "Softmax", "Attention", "Dense", "Activation"})
 """Forms that are found however they are spelled."""
-_RULE_NAME = "_"
+_FLOAT = dtype_named("float32")
 
 
 class Form:
@@ -322,7 +323,11 @@ class Graph:
 
     def const(self, value: Any, dtype: Any = None, *, name: str | None = None) -> NewTensor:
         """Adds a Const: an array, a tensor, or plain values; numbers are int32 or float32."""
-        tensor = value if hasattr(value, "parts") else make_tensor(value, None if dtype is None else as_dtype(dtype))
+        kind = None if dtype is None else as_dtype(dtype)
+        if type(value) is float and (kind is None or kind == _FLOAT):
+            tensor: Tensor = FilledTensor(_FLOAT, SCALAR, pack("<f", value))  # without numpy
+        else:
+            tensor = value if hasattr(value, "parts") else make_tensor(value, kind)
         return self.add("Const", (), {"value": tensor, "dtype": tensor.dtype}, name=name or "{scope}/constant")
 
     def _texts(self, inputs: Any) -> Iterator[str]:
@@ -380,9 +385,10 @@ class Rule(Recipe):
         form: The formula.
         parameters: The names in it.
         where: What must be true of a match besides.
+        search: What finds and replaces it, in place of a search for the formula; of rules that come with tfsmith.
     """
 
-    __slots__ = ("_build", "_formula", "form", "parameters", "where")
+    __slots__ = ("_build", "_formula", "form", "parameters", "search", "where")
     __setattr__ = object.__setattr__
 
     form: Form
@@ -403,6 +409,7 @@ class Rule(Recipe):
         self._build: Callable[..., Any] | None = None
         self.parameters = parameters
         self.form = form
+        self.search: Callable[[Any, Any], Any] | None = None
         self.where = (where,) if isinstance(where, str) or callable(where) else tuple(where)
         self._check_names()
 

@@ -375,8 +375,15 @@ class RuleSearch(Search):
             is_there = True
             yield item
         depth = len(self._path)
-        if not is_there and (self.nearest is None or depth > self.nearest.depth):
+        is_nearer = self.nearest is None or depth >= self.nearest.depth
+        if not is_there and is_nearer and (not isinstance(formula, Attention) or self._has_softmax(value)):
             self.nearest = Miss(depth, _wanted(formula), value, formula)
+
+    def _has_softmax(self, value: Value) -> bool:
+        """Whether a value is a product with a softmax, or with something that is made of one."""
+        atoms = [atom for _, _, factors, _ in self._contractions(value) for atom, _ in factors]
+        inner = [one for atom in atoms for product, _ in self._algebra.inside(atom) for one, _ in product]
+        return any(self._algebra.head(atom)[0] == "softmax" for atom in inner)
 
     def _take_part(self, formula: Formula, value: Value, found: Found) -> Iterator[tuple[Found, Value]]:
         if isinstance(formula, Constant):

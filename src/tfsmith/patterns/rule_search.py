@@ -18,9 +18,10 @@ from tfsmith.patterns.raised import Raised, Reading
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, replace_matches
 from tfsmith.patterns.rule import Bindings, Form, Operand, Rule, Units
 from tfsmith.patterns.rule_formula import Compiled, Links, Plain, RuleSearch, compile_form, roots
+from tfsmith.patterns.rule_formula import Miss as FormulaMiss
 from tfsmith.records import replace as changed
 
-__all__ = ["RuleMatches", "find_rule", "replace_rule"]
+__all__ = ["RuleMatches", "describe_miss", "find_rule", "replace_rule"]
 
 _FORMULA = "formula"
 _VECTORS = ("gamma", "beta", "bias")
@@ -52,6 +53,12 @@ def find_rule(model: Model, rule: Rule, *, functions: bool = True) -> RuleMatche
     Raises:
         UsageError: The rule makes no sense.
     """
+    if rule.search is not None:
+        done = rule.search(model, ReplaceOptions(functions=functions))
+        whole = [_RuleMatch(match, {}, None) for match in done.matches]
+        return RuleMatches(
+            (*whole, *(_RuleMatch(one.match, {}, one.reason) for one in done.skipped)), done.nearest_miss
+        )
     compiled = compile_form(rule)
     graph = model.graph
     bodies: list[tuple[str | None, Body]] = [(None, graph), *(graph.library.items() if functions else ())]
@@ -73,6 +80,9 @@ def replace_rule(model: Model, rule: Rule, options: ReplaceOptions | None = None
         UsageError: The rule makes no sense, or has no builder.
     """
     options = ReplaceOptions() if options is None else options
+    if rule.search is not None:
+        found: Replacement = rule.search(model, options)
+        return found
     searched = find_rule(model, rule, functions=options.functions)
     matches: list[Match] = []
     skipped: list[Skipped] = []
@@ -183,21 +193,27 @@ class _BodySearch:
         nearest = self._search.nearest
         if nearest is None:
             return None
-        place = next(iter(self._search.tensors(self._search.number(nearest.value))), None)
-        said = _Words(self._raised).value(nearest.value)
-        hint = self._hint(nearest.formula, nearest.value)
-        where = f"{place.node!r}" if place is not None else "a value inside of it"
-        reason = hint or f"{nearest.wanted} is wanted, and {where} is {said}"
-        return Miss(self._name, _FORMULA, nearest.depth, nearest.wanted, "" if place is None else place.node, reason)
+        place, reason = describe_miss(self._raised, self._search, nearest)
+        return Miss(self._name, _FORMULA, nearest.depth, nearest.wanted, place, reason)
 
-    def _hint(self, formula: Formula, value: Value) -> str | None:
-        """What is wrong with something that is nearly what is wanted."""
-        if isinstance(formula, Attention):
-            return _after_softmax(self._raised, value)
-        kinds = {self._algebra.head(atom)[0] for product, _ in value for atom, _ in product}
-        if isinstance(formula, LayerNorm) and "norm" in kinds:
-            return "layer norm: its weights are not along the axes that it normalizes, or not stored as they are used"
-        return None
+
+def describe_miss(raised: Raised, search: RuleSearch, nearest: FormulaMiss) -> tuple[str, str]:
+    """The node where a search ended, "" if there is none, and what is wrong with what it gives."""
+    found = next(iter(search.tensors(search.number(nearest.value))), None)
+    node = "" if found is None else found.node
+    where = repr(node) if node else "a value inside of it"
+    said = f"{nearest.wanted} is wanted, and {where} is {_Words(raised).value(nearest.value)}"
+    return node, _hint(raised, nearest.formula, nearest.value) or said
+
+
+def _hint(raised: Raised, formula: Formula, value: Value) -> str | None:
+    """What is wrong with something that is nearly what is wanted."""
+    if isinstance(formula, Attention):
+        return _after_softmax(raised, value)
+    kinds = {raised.algebra.head(atom)[0] for product, _ in value for atom, _ in product}
+    if isinstance(formula, LayerNorm) and "norm" in kinds:
+        return "layer norm: its weights are not along the axes that it normalizes, or not stored as they are used"
+    return None
 
 
 class _Resolution:

@@ -30,22 +30,19 @@ from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.passes.bert_node import (
+    BERT,
     Ranges,
     bert_nodes,
     change_bert_nodes,
-    mask_adder,
     quantize_bert_nodes,
     served_bert_nodes,
-    with_bert_op,
 )
-from tfsmith.patterns.encoder import Fused, fuse_encoders
-from tfsmith.patterns.replaceable import Skipped
 from tfsmith.records import record, replace
 from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.files import load
 from tfsmith.verbs.output import place_model
-from tfsmith.verbs.replace import Replaced, left_alone
+from tfsmith.verbs.replace import Replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
 from tfsmith.verbs.shared import Result, names_of, open_model, size_of, sized
@@ -350,43 +347,22 @@ def _files(feeds: Feeds) -> tuple[str, ...]:
 def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
     """Puts one node `Bert` in the place of each encoder. No weights are read.
 
-    Other than `replace` alone, it leaves the whole definition of the op in models that carry definitions, so that the
-    attributes that the recipe does not set can be set later, and the adder of the mask in the node.
+    Other than `replace` alone, it leaves the epsilon and what is added to hidden scores in the node, defaults too.
     """
     done = replace(replace_nodes(model, _RECIPE, outputs=outputs), explain=True)
     if done.matches:
-        fused = with_bert_op(done.model)
-        adders = {found for match in done.matches if (found := mask_adder(model, match)) is not None}
-        if len(adders) == 1:
-            adder = Attr("float", adders.pop())
-            fused = change_bert_nodes(fused, lambda body, node: {"MaskAdder": adder})
-        done = replace(done, model=fused)
-    done = _by_structure(done, fuse_encoders(done.model, outputs))
+        return replace(done, model=change_bert_nodes(done.model, _defaults))
     old = [node.name for _, node in bert_nodes(model)]
-    if done.matches or not old:
+    if not old:
         return done
     reason = f"it has a node Bert already, {old[0]}, and {{configure(model)}} sets its attributes"
     return replace(done, reason=Hint(reason))
 
 
-def _by_structure(done: Replaced, found: Fused) -> Replaced:
-    """With what was found by what it computes, where the spellings of the recipe are not there."""
-    places = {match.body for match in done.matches} | {one.body for one in found.encoders}
-    refused = [Skipped(one.match, one.reason) for one in found.refused]
-    # the recipe's reasons do not count where the structure was enough
-    skipped = (*(one for one in done.skipped if one.match.body not in places), *refused)
-    matches = (*done.matches, *(one.match for one in found.encoders))
-    if not matches:
-        reasons = "; ".join(dict.fromkeys(one.reason for one in found.refused))
-        others = "; ".join(dict.fromkeys(line for _, line in found.others))
-        reason = f"an encoder was found, but {reasons}" if reasons else f"{done.reason}; {others}" if others else None
-        return replace(done, skipped=skipped, reason=reason or done.reason)
-    said = set(left_alone(done.skipped))
-    notes = (*(note for note in done.notes if str(note) not in said), *left_alone(skipped))
-    notes += tuple(line for body, line in found.others if body in places)
-    return replace(
-        done, model=found.model, matches=matches, skipped=skipped, notes=notes, reason=None, nearest_miss=None
-    )
+def _defaults(body: str | None, node: Node) -> dict[str, Attr]:
+    said = ("LayerNormEpsilon", "MaskAdder")
+    defaults = {one.name: one.default for one in BERT.attrs if one.name in said and one.name not in node.attrs}
+    return {name: value for name, value in defaults.items() if value is not None}
 
 
 def _served(program: ModelProgram, replaced: Replaced) -> Replaced:

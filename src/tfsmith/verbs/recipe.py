@@ -493,8 +493,8 @@ def draw_recipe(
     wanted = _variants(found, variant)
     matches = () if opened is None else find(opened, found).matches
     drawn = [(one, [match for match in matches if match.variant == one]) for one in wanted]
-    if isinstance(found, Rule) and matches:
-        drawn = [(matches[0].variant, [matches[0]])]
+    if isinstance(found, Rule) and matches and matches[0].variant.query.nodes:
+        drawn = [(matches[0].variant, [matches[0]])]  # each match of a rule has nodes of its own
     drawn = [each for each in drawn if each[1]] or drawn
     if target.suffix == ".html":
         page = recipe_page(found, drawn)

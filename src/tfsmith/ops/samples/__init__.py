@@ -63,7 +63,11 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "strings",
+    "parsing",
+    "sparse",
     "image_files",
+    "nn_gradients",
 )
 """The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474

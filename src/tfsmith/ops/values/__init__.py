@@ -54,7 +54,12 @@ _MODULES: tuple[str, ...] = (
     "recurrent",
     "signal",
     "quantize",
+    "hashing",
+    "strings",
+    "parsing",
+    "sparse",
     "image_files",
+    "nn_gradients",
 )
 """The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

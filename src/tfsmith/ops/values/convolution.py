@@ -13,12 +13,16 @@ from tfsmith.ops.values.windows import (
     Axis,
     axes,
     channels_last,
+    explicit_of,
     is_first,
+    layout,
     lowest,
     pad,
     patches,
     positions,
     require_rank,
+    scatter,
+    spatial,
     taken,
     wide,
 )
@@ -29,31 +33,9 @@ if TYPE_CHECKING:
 __all__ = ["convolve", "mirrored"]
 
 _BLOCK = 1 << 22
-"""How many elements the matrix of windows may have at once: what fits into the cache of a processor, about."""
-
-
-def _spatial(values: Sequence[int], rank: int, data_format: bytes, what: str) -> list[int]:
-    """The numbers of an attribute for the spatial axes; those for batch and channels must be 1."""
-    if len(values) != rank:
-        raise OpError(f"{what} must have {rank} numbers, not {len(values)}")
-    channel = 1 if is_first(data_format) else rank - 1
-    if values[0] != 1 or values[channel] != 1:
-        raise OpError(f"{what} along batch and channels must be 1, not {list(values)}")
-    return [one for number, one in enumerate(values) if number not in (0, channel)]
-
-
-def _explicit(values: Sequence[int], rank: int, data_format: bytes, padding: bytes) -> list[int]:
-    """The paddings of the spatial axes, two for each of them."""
-    if padding != b"EXPLICIT":
-        if values:
-            raise OpError("explicit paddings are for the padding EXPLICIT only")
-        return []
-    if len(values) != 2 * rank:
-        raise OpError(f"explicit paddings must be {2 * rank} numbers, not {len(values)}")
-    channel = 1 if is_first(data_format) else rank - 1
-    if any(values[2 * number + side] for number in (0, channel) for side in (0, 1)):
-        raise OpError("explicit paddings of batch and channels must be 0")
-    return [one for number, one in enumerate(values) if number // 2 not in (0, channel)]
+"""How many elements the matrix of windows may have at once; more are made in blocks."""
+_ROWS = 1 << 16
+"""How many elements of a sum that is made term by term are in work at once: they stay in the processor's cache."""
 
 
 def convolve(
@@ -121,10 +103,6 @@ def _product(padded: NDArray[Any], kernel: NDArray[Any], where: Sequence[Axis]) 
     return found.reshape(rows, -1)
 
 
-def _layout(y: Any, data_format: bytes) -> Any:
-    return numpy.moveaxis(y, -1, 1) if is_first(data_format) else y
-
-
 def _convolution(
     x: NDArray[Any], kernel: NDArray[Any], rank: int, strides: Sequence[int], padding: bytes,
     explicit_paddings: Sequence[int], data_format: bytes, dilations: Sequence[int],
@@ -134,12 +112,12 @@ def _convolution(
     y = convolve(
         channels_last(x, data_format),
         kernel,
-        _spatial(strides, rank, data_format, "strides"),
-        _spatial(dilations, rank, data_format, "dilations"),
+        spatial(strides, rank, data_format, "strides"),
+        spatial(dilations, rank, data_format, "dilations"),
         padding,
-        _explicit(explicit_paddings, rank, data_format, padding),
+        explicit_of(explicit_paddings, rank, data_format, padding),
     )
-    return _layout(y, data_format)
+    return layout(y, data_format)
 
 
 @value("Conv2D")
@@ -190,34 +168,25 @@ def _depthwise(
     if depth != last.shape[-1]:
         raise OpError(f"the input has {last.shape[-1]} channels, but the filter takes {depth}")
     where = axes(
-        last.shape[1:3], kernel.shape[:2], _spatial(strides, 4, data_format, "strides"),
-        _spatial(dilations, 4, data_format, "dilations"), padding,
-        _explicit(explicit_paddings, 4, data_format, padding),
+        last.shape[1:3], kernel.shape[:2], spatial(strides, 4, data_format, "strides"),
+        spatial(dilations, 4, data_format, "dilations"), padding,
+        explicit_of(explicit_paddings, 4, data_format, padding),
     )  # fmt: skip
     if where[0].stride != where[1].stride:
         raise OpError("the strides of rows and columns must be equal")
     padded, wider = pad(wide(last), where, 0), wide(kernel)
     shape = (len(x), where[0].out, where[1].out, depth, times)
     total = numpy.zeros(shape, padded.dtype)
-    product = numpy.empty(shape, padded.dtype)
-    for position in positions(where):
-        numpy.multiply(padded[taken(where, position)][..., None], wider[position], out=product)
-        total += product
-    return _layout(total.reshape(*shape[:3], depth * times).astype(x.dtype, copy=False), data_format)
-
-
-def _scatter(columns: NDArray[Any], sizes: Sequence[int], where: Sequence[Axis]) -> Any:
-    """Adds each window (batch, places, elements of the window, channels) into an input of these sizes."""
-    padded = numpy.zeros(
-        (len(columns), *(size + axis.before + max(axis.after, 0) for size, axis in zip(sizes, where, strict=True)),
-         columns.shape[-1]), columns.dtype,
-    )  # fmt: skip
-    lead = (slice(None),) * (1 + len(where))
-    for position in positions(where):
-        padded[taken(where, position)] += columns[lead + position]
-    inner = [slice(axis.before, axis.before + size) for size, axis in zip(sizes, where, strict=True)]
-    place = (slice(None), *inner)
-    return padded[place]
+    views = [(padded[taken(where, position)][..., None], wider[position]) for position in positions(where)]
+    step = max(_ROWS // max(where[1].out * depth * times, 1), 1)
+    for one in range(len(x)):
+        for start in range(0, where[0].out, step):
+            part = total[one, start : start + step]
+            product = numpy.empty_like(part)
+            for view, weight in views:
+                numpy.multiply(view[one, start : start + step], weight, out=product)
+                part += product
+    return layout(total.reshape(*shape[:3], depth * times).astype(x.dtype, copy=False), data_format)
 
 
 def _transposed(
@@ -241,9 +210,9 @@ def _transposed(
         raise OpError(f"the filter {list(kernel.shape)} does not fit {shape[-1]} and {back.shape[-1]} channels")
     groups = shape[-1] // part
     where = axes(
-        shape[1:-1], kernel.shape[:-2], _spatial(strides, rank, data_format, "strides"),
-        _spatial(dilations, rank, data_format, "dilations"), padding,
-        _explicit(explicit_paddings, rank, data_format, padding),
+        shape[1:-1], kernel.shape[:-2], spatial(strides, rank, data_format, "strides"),
+        spatial(dilations, rank, data_format, "dilations"), padding,
+        explicit_of(explicit_paddings, rank, data_format, padding),
     )  # fmt: skip
     if [axis.out for axis in where] != list(back.shape[1:-1]):
         raise OpError(f"the gradient is {list(back.shape[1:-1])} large, but {[axis.out for axis in where]} is needed")
@@ -251,7 +220,7 @@ def _transposed(
     places = (*back.shape[:-1], *kernel.shape[:-2], part)
     share = outputs // groups if groups else 0
     parts = [
-        _scatter(
+        scatter(
             (flat[:, one * share : (one + 1) * share] @ matrix[:, one * share : (one + 1) * share].T).reshape(places),
             shape[1:-1],
             where,
@@ -259,9 +228,9 @@ def _transposed(
         for one in range(groups)
     ]
     if not parts:
-        return _layout(numpy.zeros(shape, back.dtype), data_format)
+        return layout(numpy.zeros(shape, back.dtype), data_format)
     y = parts[0] if groups == 1 else numpy.concatenate(parts, -1)
-    return _layout(y.astype(back.dtype, copy=False), data_format)
+    return layout(y.astype(back.dtype, copy=False), data_format)
 
 
 @value("Conv2DBackpropInput")
@@ -297,14 +266,14 @@ def _depthwise_transposed(
     if shape[0] != len(back) or shape[3] != depth or back.shape[3] != depth * times:
         raise OpError(f"sizes {shape}, filter {list(kernel.shape)} and gradient {list(back.shape)} do not fit together")
     where = axes(
-        shape[1:3], kernel.shape[:2], _spatial(strides, 4, data_format, "strides"),
-        _spatial(dilations, 4, data_format, "dilations"), padding,
-        _explicit(explicit_paddings, 4, data_format, padding),
+        shape[1:3], kernel.shape[:2], spatial(strides, 4, data_format, "strides"),
+        spatial(dilations, 4, data_format, "dilations"), padding,
+        explicit_of(explicit_paddings, 4, data_format, padding),
     )  # fmt: skip
     if [axis.out for axis in where] != list(back.shape[1:3]):
         raise OpError(f"the gradient is {list(back.shape[1:3])} large, but {[axis.out for axis in where]} is needed")
     columns = numpy.einsum("bijct,klct->bijklc", wide(back).reshape(*back.shape[:3], depth, times), wide(kernel))
-    return _layout(_scatter(columns, shape[1:3], where).astype(back.dtype, copy=False), data_format)
+    return layout(scatter(columns, shape[1:3], where).astype(back.dtype, copy=False), data_format)
 
 
 @value("Dilation2D")
@@ -315,8 +284,8 @@ def _dilation(
     require_rank(kernel, 3, "the filter")
     if kernel.shape[2] != x.shape[3]:
         raise OpError(f"the input has {x.shape[3]} channels, but the filter {kernel.shape[2]}")
-    where = axes(x.shape[1:3], kernel.shape[:2], _spatial(strides, 4, b"NHWC", "strides"),
-                 _spatial(rates, 4, b"NHWC", "rates"), padding)  # fmt: skip
+    where = axes(x.shape[1:3], kernel.shape[:2], spatial(strides, 4, b"NHWC", "strides"),
+                 spatial(rates, 4, b"NHWC", "rates"), padding)  # fmt: skip
     inside = pad(numpy.ones(x.shape[:3], bool), where, False)
     padded = pad(x, where, 0)
     total = numpy.full((len(x), where[0].out, where[1].out, x.shape[3]), lowest(x.dtype), x.dtype)
@@ -364,7 +333,7 @@ def _fused(
             y = add_bias(y, rest.pop(0), data_format=data_format)
         elif name == b"FusedBatchNorm":
             scale, offset, mean, variance, *rest = rest
-            y = _layout(normalized(channels_last(y, data_format), mean, variance, scale, offset, epsilon), data_format)
+            y = layout(normalized(channels_last(y, data_format), mean, variance, scale, offset, epsilon), data_format)
         elif name in (b"Add", b"AddV2"):
             y = y + rest.pop(0)
         else:

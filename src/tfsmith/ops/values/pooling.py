@@ -14,6 +14,7 @@ from tfsmith.ops.values.windows import (
     axes,
     channels_last,
     is_first,
+    layout,
     lowest,
     pad,
     positions,
@@ -25,7 +26,7 @@ from tfsmith.ops.values.windows import (
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["largest", "windows_of"]
+__all__ = ["counts", "largest", "windows_of"]
 
 
 def _last(values: Sequence[int], rank: int, data_format: bytes, what: str) -> list[int]:
@@ -53,10 +54,6 @@ def windows_of(
     return last, axes(inner, sizes[1:-1], steps[1:-1], [1] * len(inner), padding, explicit)
 
 
-def _layout(y: Any, data_format: bytes) -> Any:
-    return numpy.moveaxis(y, -1, 1) if is_first(data_format) else y
-
-
 def largest(x: NDArray[Any], where: Sequence[Axis]) -> Any:
     """The greatest element of each window."""
     padded = pad(x, where, lowest(x.dtype))
@@ -79,7 +76,7 @@ def _max_pool(
         pairs = _last_pairs(explicit_paddings, data_format)
         explicit = pairs[2:6]
     last, where = windows_of(x, ksize, strides, padding, data_format, explicit)
-    return _layout(largest(last, where), data_format)
+    return layout(largest(last, where), data_format)
 
 
 def _last_pairs(values: Sequence[int], data_format: bytes) -> list[int]:
@@ -127,7 +124,7 @@ def _max_pool_3d(
     for position in positions(where):
         new = padded[taken(where, position)]
         numpy.copyto(total, new, where=~(new < total))  # NaN wins over what came before it, and loses to what follows
-    return _layout(total, data_format)
+    return layout(total, data_format)
 
 
 @value("MaxPoolWithArgmax")
@@ -158,7 +155,7 @@ def _avg_pool(
 ) -> Any:
     require_rank(x, 4, "the input")
     last, where = windows_of(x, ksize, strides, padding, data_format)
-    return _layout(_mean(last, where), data_format)
+    return layout(_mean(last, where), data_format)
 
 
 @value("AvgPool3D")
@@ -167,7 +164,7 @@ def _avg_pool_3d(
 ) -> Any:
     require_rank(x, 5, "the input")
     last, where = windows_of(x, ksize, strides, padding, data_format)
-    return _layout(_mean(last, where), data_format)
+    return layout(_mean(last, where), data_format)
 
 
 def _mean(x: NDArray[Any], where: Sequence[Axis]) -> Any:
@@ -175,9 +172,14 @@ def _mean(x: NDArray[Any], where: Sequence[Axis]) -> Any:
     total = numpy.zeros((len(x), *(axis.out for axis in where), x.shape[-1]), padded.dtype)
     for position in positions(where):
         total += padded[taken(where, position)]
+    return (total / counts(where)[..., None].astype(padded.dtype)).astype(x.dtype, copy=False)
+
+
+def counts(where: Sequence[Axis]) -> NDArray[Any]:
+    """How many elements of the input each window has; padding is none."""
     count = numpy.ones((), numpy.int64)
     for axis in where:
         start = numpy.arange(axis.out) * axis.stride - axis.before
         here = numpy.minimum(start + axis.kernel, axis.size) - numpy.maximum(start, 0)
         count = count[..., None] * here
-    return (total / count[..., None].astype(padded.dtype)).astype(x.dtype, copy=False)
+    return count

@@ -15,7 +15,7 @@ from tfsmith.ops.values.windows import axes, pad, patches, require_rank
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["resize_bilinear"]
+__all__ = ["near_places", "resize_bilinear", "resize_places"]
 
 _F = numpy.float32
 _TABLE = 1024
@@ -45,7 +45,7 @@ def _check(align: bool, half: bool) -> None:
         raise OpError("corners cannot be aligned where pixels have half centers")
 
 
-def _places(old: int, new: int, align: bool, half: bool) -> Any:
+def resize_places(old: int, new: int, align: bool, half: bool) -> Any:
     """Where each new pixel lies in the old image."""
     scale = _scale(old, new, align)
     at = numpy.arange(new).astype(_F)
@@ -57,7 +57,7 @@ def resize_bilinear(images: NDArray[Any], height: int, width: int, *, align: boo
     pixels = images.astype(_F, copy=False)
     if images.shape[1:3] == (height, width):
         return pixels
-    rows, columns = (_places(old, new, align, half)
+    rows, columns = (resize_places(old, new, align, half)
                      for old, new in ((images.shape[1], height), (images.shape[2], width)))  # fmt: skip
     (top, bottom, down), (left, right, across) = _near(rows, images.shape[1]), _near(columns, images.shape[2])
     across = across[:, None]
@@ -95,12 +95,15 @@ def _resize_bilinear(images: NDArray[Any], size: NDArray[Any], *, align_corners:
 def _resize_nearest(images: NDArray[Any], size: NDArray[Any], *, align_corners: bool, half_pixel_centers: bool) -> Any:
     height, width = _sizes(images, size)
     _check(align_corners, half_pixel_centers)
-    found = []
-    for old, new in ((images.shape[1], height), (images.shape[2], width)):
-        at = (numpy.arange(new).astype(_F) + _F(0.5 if half_pixel_centers else 0)) * _scale(old, new, align_corners)
-        near = _rounded(at) if align_corners else numpy.floor(at)
-        found.append(numpy.clip(near.astype(numpy.int64), 0, old - 1))
-    return images[:, found[0]][:, :, found[1]]
+    rows = near_places(images.shape[1], height, align_corners, half_pixel_centers)
+    return images[:, rows][:, :, near_places(images.shape[2], width, align_corners, half_pixel_centers)]
+
+
+def near_places(old: int, new: int, align: bool, half: bool) -> Any:
+    """The old pixel that is nearest to each new one."""
+    at = (numpy.arange(new).astype(_F) + _F(0.5 if half else 0)) * _scale(old, new, align)
+    near = _rounded(at) if align else numpy.floor(at)
+    return numpy.clip(near.astype(numpy.int64), 0, old - 1)
 
 
 def _rounded(at: NDArray[Any]) -> Any:
@@ -118,7 +121,7 @@ def _resize_bicubic(images: NDArray[Any], size: NDArray[Any], *, align_corners: 
     table = _cubic(-0.5 if half_pixel_centers else -0.75)
     for axis, new in ((1, height), (2, width)):
         old = images.shape[axis]
-        at = _places(old, new, align_corners, half_pixel_centers)
+        at = resize_places(old, new, align_corners, half_pixel_centers)
         floor = numpy.floor(at)
         step = numpy.rint((at - floor) * _F(_TABLE)).astype(numpy.int64)
         wanted = floor.astype(numpy.int64)[:, None] + numpy.arange(-1, 3)

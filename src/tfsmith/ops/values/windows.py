@@ -17,12 +17,17 @@ __all__ = [
     "Axis",
     "axes",
     "channels_last",
+    "explicit_of",
     "is_first",
+    "layout",
+    "limits",
     "lowest",
     "pad",
     "patches",
     "positions",
     "require_rank",
+    "scatter",
+    "spatial",
     "taken",
     "wide",
 ]
@@ -167,3 +172,46 @@ def taken(where: Sequence[Axis], position: Sequence[int]) -> tuple[slice, ...]:
             for at, axis in zip(position, where, strict=True)
         ),
     )
+
+
+def layout(y: Any, data_format: bytes) -> Any:
+    """The tensor with its channels where the layout has them; a view."""
+    return numpy.moveaxis(y, -1, 1) if is_first(data_format) else y
+
+
+def spatial(values: Sequence[int], rank: int, data_format: bytes, what: str) -> list[int]:
+    """The numbers of an attribute for the spatial axes; those for batch and channels must be 1."""
+    if len(values) != rank:
+        raise OpError(f"{what} must have {rank} numbers, not {len(values)}")
+    channel = 1 if is_first(data_format) else rank - 1
+    if values[0] != 1 or values[channel] != 1:
+        raise OpError(f"{what} along batch and channels must be 1, not {list(values)}")
+    return [one for number, one in enumerate(values) if number not in (0, channel)]
+
+
+def explicit_of(values: Sequence[int], rank: int, data_format: bytes, padding: bytes) -> list[int]:
+    """The paddings of the spatial axes, two for each of them."""
+    if padding != b"EXPLICIT":
+        if values:
+            raise OpError("explicit paddings are for the padding EXPLICIT only")
+        return []
+    if len(values) != 2 * rank:
+        raise OpError(f"explicit paddings must be {2 * rank} numbers, not {len(values)}")
+    channel = 1 if is_first(data_format) else rank - 1
+    if any(values[2 * number + side] for number in (0, channel) for side in (0, 1)):
+        raise OpError("explicit paddings of batch and channels must be 0")
+    return [one for number, one in enumerate(values) if number // 2 not in (0, channel)]
+
+
+def scatter(columns: NDArray[Any], sizes: Sequence[int], where: Sequence[Axis]) -> Any:
+    """Adds each window (batch, places, elements of the window, channels) into an input of these sizes."""
+    padded = numpy.zeros(
+        (len(columns), *(size + axis.before + max(axis.after, 0) for size, axis in zip(sizes, where, strict=True)),
+         columns.shape[-1]), columns.dtype,
+    )  # fmt: skip
+    lead = (slice(None),) * (1 + len(where))
+    for position in positions(where):
+        padded[taken(where, position)] += columns[lead + position]
+    inner = [slice(axis.before, axis.before + size) for size, axis in zip(sizes, where, strict=True)]
+    place = (slice(None), *inner)
+    return padded[place]
