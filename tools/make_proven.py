@@ -6,7 +6,7 @@
 
 The file has a line with the versions, then one for each op. For each combination of types: how many cases were equal,
 the classes of attributes in them, the attributes of cases that were wrong, and a case for each kind of input (empty,
-infinite or NaN, wide integers, bad) that the engine is wrong for.
+infinite or NaN, wide integers, bad) that the engine is wrong for, or that no case has.
 """
 
 from __future__ import annotations
@@ -22,14 +22,57 @@ from typing import Any
 import numpy
 
 from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE, node_kind
+from tfsmith.ops.families import ID_INPUTS
+from tfsmith.ops.inference import find_conflicts
 from tfsmith.ops.samples import Case
 from tfsmith.testing.conformance.answers import Answer, digest, load_answers
-from tfsmith.testing.conformance.isolated import all_cases, check_isolated
+from tfsmith.testing.conformance.isolated import all_cases, check_isolated, with_constants
 from tfsmith.testing.conformance.runner import Verdict
 
 _SHOWN = 160
 _OFTEN = 50
 _WIDE = 2**31
+# What TensorFlow refuses of these are ranks, axes, sizes and weights, which are constants of a model: one that it
+# refuses for them has never run. Of other ops, no node is proven if the engine takes what TensorFlow refuses.
+_PARAMETERS = frozenset(
+    [
+        "All",
+        "Any",
+        "AvgPool",
+        "BatchMatMulV2",
+        "BiasAdd",
+        "ConcatV2",
+        "Conv2D",
+        "DepthwiseConv2dNative",
+        "ExpandDims",
+        "Fill",
+        "FusedBatchNormV3",
+        "MatMul",
+        "Max",
+        "MaxPool",
+        "Mean",
+        "Min",
+        "OneHot",
+        "Pack",
+        "Pad",
+        "Prod",
+        "Range",
+        "Reshape",
+        "ResizeBilinear",
+        "ResizeNearestNeighbor",
+        "Slice",
+        "Softmax",
+        "Split",
+        "SplitV",
+        "Squeeze",
+        "StridedSlice",
+        "Sum",
+        "Tile",
+        "Transpose",
+        "Unpack",
+    ]
+)
+_WIDE_TYPES = ("int64", "uint32", "uint64")
 
 
 def main() -> None:
@@ -77,25 +120,35 @@ def _verdicts(engine: str, names: list[str], kept: Path | None) -> Iterator[tupl
 
 
 def _sorted(types: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """The rows of an op in order. Empty tensors and wide integers that no case has are not proven."""
     found = {}
     for key in sorted(types):
         row = types[key]
+        may_be_wide = any(kind in key for kind in _WIDE_TYPES)
+        for condition in (EMPTY, WIDE) if may_be_wide else (EMPTY,):
+            if condition not in row["seen"]:
+                row.setdefault(condition, "no case has them")
         attrs = {name: sorted(values) for name, values in sorted(row["attrs"].items())}
-        found[key] = {name: value for name, value in {**row, "attrs": attrs}.items() if value}
+        told = {name: value for name, value in row.items() if name != "seen"}
+        found[key] = {name: value for name, value in {**told, "attrs": attrs}.items() if value}
     return found
 
 
 def _enter(rows: dict[str, dict[str, dict[str, Any]]], case: Case, answer: Answer, verdict: Verdict) -> None:
     """Takes note of a case: what is equal speaks for all of its nodes, all else only against those of its op."""
     condition = _condition(case, answer)
+    if condition == BAD and verdict.kind in ("wrong", "crashed") and not _can_be_seen(case):
+        condition = None
     reason = f"{verdict.case}: {verdict.reason}"[:_SHOWN]
     for node in case.nodes:
         kind = node_kind(node.op, node.attrs)
         if kind is None or node.op == "Const" or (verdict.kind != "equal" and node.op != case.op):
             continue
-        row = rows.setdefault(node.op, {}).setdefault(kind.types, {"equal": 0, "attrs": {}, "wrong": []})
+        row = rows.setdefault(node.op, {}).setdefault(kind.types, {"equal": 0, "attrs": {}, "wrong": [], "seen": set()})
         if verdict.kind == "equal":
             row["equal"] += condition in (None, NONFINITE, WIDE)
+            if condition in (EMPTY, WIDE):
+                row["seen"].add(condition)
             for name, value in kind.attrs.items() if condition != BAD else ():
                 row["attrs"].setdefault(name, set()).add(value)
         elif verdict.kind in ("refused", "lacks"):
@@ -107,16 +160,22 @@ def _enter(rows: dict[str, dict[str, dict[str, Any]]], case: Case, answer: Answe
 
 
 def _condition(case: Case, answer: Answer) -> str | None:
-    """What is special about the inputs of a case."""
+    """What is special about the inputs of a case: what can be seen before a run, or in its shapes."""
     if answer.kind == "refused":
         return BAD
-    arrays = [*case.feeds.values(), *answer.values]
-    arrays += [node.tensor("value").numpy() for node in case.nodes if node.op == "Const"]
-    if any(array.size == 0 for array in arrays):
+    arrays = [*case.feeds.values(), *(node.tensor("value").numpy() for node in case.nodes if node.op == "Const")]
+    if any(array.size == 0 for array in (*arrays, *answer.values)):
         return EMPTY
     if any(_is_nonfinite(array) for array in arrays):
         return NONFINITE
     return WIDE if any(_is_wide(array) for array in arrays) else None
+
+
+def _can_be_seen(case: Case) -> bool:
+    """Whether shapes, or ids that are looked at, show that TensorFlow refuses a case."""
+    if case.op in ID_INPUTS or case.op in _PARAMETERS or case.op == "Assert":
+        return True
+    return any(next(iter(find_conflicts(one.graph())), None) is not None for one in (case, *with_constants(case)))
 
 
 def _is_wide(array: Any) -> bool:

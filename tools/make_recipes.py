@@ -1,4 +1,4 @@
-"""Writes the recipes in src/tfsmith/patterns/recipes that have many variants, from the pieces in `recipe_parts`.
+"""Writes the recipes in src/tfsmith/patterns/recipes that have many variants, from `recipe_folding`.
 
     python -m tools.make_recipes
 

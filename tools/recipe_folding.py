@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tools.recipe_parts import ADD, Nodes
-from tools.recipe_text import Variant, recipe_text
+from tools.recipe_text import ADD, Nodes, Variant, recipe_text
 
 FUSED = ["FusedBatchNormV3", "FusedBatchNormV2", "FusedBatchNorm"]
 CONV_ATTRS = ("strides", "padding", "explicit_paddings", "data_format", "dilations")

@@ -7,9 +7,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tools.recipe_parts import Nodes
+HEADER = "# Put together by tools/make_recipes.py from tools/recipe_folding.py; change that.\n"
 
-HEADER = "# Put together by tools/make_recipes.py from the pieces in tools/recipe_parts.py; change those.\n"
+
+ADD = ["AddV2", "Add"]
+
+
+@dataclass
+class Nodes:
+    """The wanted nodes of a query, added one by one; each call gives the name that the next ones take."""
+
+    lines: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, name: str, op: str | list[str], *inputs: str, **more: Any) -> str:
+        line: dict[str, Any] = {"name": name, "op": op}
+        if inputs:
+            line["inputs"] = list(inputs)
+        self.lines.append(line | more)
+        return name
+
+    def const(self, name: str, value: Any = None) -> str:
+        return self.add(name, "Const") if value is None else self.add(name, "Const", value=value)
 
 
 @dataclass
@@ -21,9 +39,6 @@ class Variant:
     targets: Sequence[dict[str, Any]]
     replace: Mapping[str, str]
     through: Sequence[str] = ()
-    repeat: dict[str, Any] = field(default_factory=dict)
-    before: Nodes | None = None
-    links: dict[str, str] = field(default_factory=dict)
     comment: str = ""
     require: Sequence[str] = ()
 
@@ -44,11 +59,6 @@ def _variant(variant: Variant) -> list[str]:
     lines += [f"require = {_value(list(variant.require))}"] if variant.require else []
     lines += _rows("node", variant.nodes.lines)
     lines += _rows("target", variant.targets)
-    if variant.repeat:
-        lines += ["[variant.repeat]", *(f"{key} = {_value(value)}" for key, value in variant.repeat.items())]
-    if variant.before is not None:
-        lines += ["[variant.before]", *_list("inputs", entering(variant.before)), f"links = {_value(variant.links)}"]
-        lines += _rows("node", variant.before.lines)
     lines += ["[variant.replace]", *(f"{_value(old)} = {_value(new)}" for old, new in variant.replace.items())]
     return lines
 

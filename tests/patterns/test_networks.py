@@ -11,9 +11,11 @@ import pytest
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.errors import NotFoundInModelError
+from tfsmith.errors import InvalidModelError, NotFoundInModelError
+from tfsmith.ir.body import Part
 from tfsmith.ir.model import Model
 from tfsmith.patterns.text_model import TextModel
+from tfsmith.records import replace
 from tfsmith.testing.models import BertConfig, bert_classifier, conv_net, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
 
@@ -109,3 +111,13 @@ def test_a_checkpoint_alone_has_no_architecture(tmp_path: Path) -> None:
     prefix.with_name(f"{prefix.name}.meta").unlink()
     with pytest.raises(NotFoundInModelError, match="graph"):
         _ = tfsmith.show(prefix).architecture
+
+
+def test_a_damaged_graph_is_an_error_and_no_crash(tmp_path: Path) -> None:
+    model = tfsmith.load(write_frozen(bert_classifier(CONFIG), tmp_path / "frozen.pb"))
+    for op in ("Softmax", "GatherV2", "StridedSlice", "MatMul", "Tanh"):
+        node = next(node for node in model.graph if node.op == op)
+        graph = model.graph.map_nodes({node.name: node.replace(inputs=node.inputs[:-1])})
+        meta = replace(model.meta, graph_part=Part.of(graph))
+        with pytest.raises(InvalidModelError, match=f"op {op} takes"):
+            _ = tfsmith.show(replace(model, meta_graphs=(meta,))).architecture

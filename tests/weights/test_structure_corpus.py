@@ -15,6 +15,7 @@ import tfsmith
 from tfsmith.errors import NotFoundInModelError
 from tfsmith.testing import reference
 from tfsmith.testing.models import BertConfig
+from tfsmith.verbs.weights import weights
 from tfsmith.weights.source import weights_of
 from tfsmith.weights.structure import name_by_structure
 
@@ -47,8 +48,7 @@ BERTS = [
 @pytest.mark.parametrize("name", BERTS)
 def test_they_compute_the_same(name: str, tmp_path: Path) -> None:
     model = opened(name, tmp_path)
-    weights = weights_of(model, constants=True)
-    found = name_by_structure(model, weights)
+    found = name_by_structure(model, weights_of(model, constants=True))
     assert found.model.family == "BERT"
     random = np.random.default_rng(3)
     fed = {
@@ -90,6 +90,13 @@ def test_saved_models_for_transformers(name: str, task: str, left_over: int, tmp
     assert (mapped.task, len(mapped.left_over)) == (task, left_over)
     assert len(mapped.weights) == 5 + 16 * 2 + (2 if task == "BertModel" else 0)
     assert mapped.weights["encoder.layer.1.intermediate.dense.weight"].shape.dims == (64, 32)
+
+
+def test_what_is_left_over_is_named_by_its_variable(tmp_path: Path) -> None:
+    report = weights(opened("transformers-bert-saved.tar.xz", tmp_path), map="huggingface-bert")
+    assert "2 weights are left over: " in report.notes[-1]
+    assert "bert/pooler/dense/kernel" in report.notes[-1]
+    assert ".ATTRIBUTES" not in report.notes[-1]
 
 
 OTHERS = {

@@ -14,7 +14,7 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.records import record
 from tfsmith.storage.span import Span
 
-__all__ = ["Graph", "Versions", "Checker", "check_graph"]
+__all__ = ["Graph", "Versions", "Checker", "check_graph", "check_nodes"]
 
 
 @record
@@ -167,6 +167,17 @@ def check_graph(graph: Graph, *, attrs: Literal["needed", "edited", "all"] = "ne
             checker.check(node)
 
 
+def check_nodes(body: Body) -> None:
+    """Checks that every node of a body fits the definition of its op; linear, decodes all attributes.
+
+    Raises:
+        InvalidModelError: An attribute is missing or of another kind, or the number of inputs is wrong.
+    """
+    checker = Checker(body)
+    for node in body:
+        checker.check(node, every=True)
+
+
 @record
 class _Rules:
     """What an op asks of its nodes."""
@@ -187,13 +198,17 @@ class Checker:
         self._is_graph = isinstance(body, Graph)
         self._known: dict[str, _Rules | None] = {}
 
-    def check(self, node: Node) -> None:
+    def check(self, node: Node, *, every: bool = False) -> None:
         """Checks one node; decodes its attributes if passes look into such nodes.
+
+        Args:
+            node: The node.
+            every: Whether its attributes and inputs are checked whatever its op is.
 
         Raises:
             InvalidModelError: An attribute is missing or of another kind, or the number of inputs is wrong.
         """
-        rules = self._rules(node.op) if self._is_checked(node) else None
+        rules = self._rules(node.op) if every or self._is_checked(node) else None
         if rules is not None:
             self._check_attrs(node, rules)
             self._check_inputs(node, rules)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Graph, check_nodes
 from tfsmith.ir.model import Model
 from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference
@@ -61,6 +61,9 @@ def find_networks(model: Model) -> tuple[Network, ...]:
     """What a model is. Looks at every node of what it serves, and reads no weight.
 
     What several signatures use is there once. Functions are looked at by themselves only where there is no signature.
+
+    Raises:
+        InvalidModelError: The graph is damaged; names the node.
     """
     found: dict[str, Network] = {}
     known: dict[_Likeness, tuple[_Found, ...]] = {}
@@ -75,6 +78,7 @@ def find_networks(model: Model) -> tuple[Network, ...]:
             found[text] = Network(one, (*before, *key))
     if not found and not model.signatures:
         for name, function in model.graph.library.items():
+            check_nodes(function)
             for one in _in_body(function, model):
                 found.setdefault(str(one), Network(one, function=name))
     return tuple(found.values())

@@ -80,9 +80,6 @@ def replace_rule(model: Model, rule: Rule, options: ReplaceOptions | None = None
         UsageError: The rule makes no sense, or has no builder.
     """
     options = ReplaceOptions() if options is None else options
-    if rule.search is not None:
-        found: Replacement = rule.search(model, options)
-        return found
     searched = find_rule(model, rule, functions=options.functions)
     matches: list[Match] = []
     skipped: list[Skipped] = []

@@ -262,6 +262,9 @@ def replace(
 
 
 def _replace_rule(model: Model, rule: Rule, options: ReplaceOptions) -> Replacement:
+    if rule.search is not None:
+        found: Replacement = rule.search(model, options)
+        return found
     from tfsmith.patterns.rule_search import replace_rule
 
     return replace_rule(model, rule, options)

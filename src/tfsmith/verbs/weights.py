@@ -229,8 +229,8 @@ def weights(
     if names is not None:
         found, notes = (found, ()) if reverse else _named_for(names, opened, found)
         mapped = map_weights(found, names, config=config, task=task, reverse=reverse, strict=strict)
+        notes += (_left_over(mapped.left_over, found),) if mapped.left_over else ()
         found = mapped.weights
-        notes += (_left_over(mapped.left_over),) if mapped.left_over else ()
     elif config or task or reverse or strict:
         given = {"config": config, "task": task, "reverse": reverse, "strict": strict}
         option = next(name for name, value in given.items() if value)
@@ -292,7 +292,9 @@ def _named_for(names: WeightMap, model: Model, weights: Weights) -> tuple[Weight
     return found.weights, (found.note,)
 
 
-def _left_over(names: Sequence[str]) -> str:
+def _left_over(keys: Sequence[str], weights: Weights) -> str:
+    """Which weights are left over: by the names of their variables, where their keys are paths of attributes."""
+    names = [weights.names.get(key, (key,))[0] for key in keys]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return f"{len(names)} weights are left over: {', '.join(names[:_NAMED])}{more}"
 
@@ -515,7 +517,7 @@ def map_weights(
         check_shapes(mapped.weights, checks, sizes)
     if strict and mapped.left_over:
         remedy = "leave them out ({excluded}), or choose another task or map"
-        raise NotFoundInModelError(_left_over(mapped.left_over), path=given.path, remedy=remedy)
+        raise NotFoundInModelError(_left_over(mapped.left_over, given), path=given.path, remedy=remedy)
     return replace(mapped, notes=notes)
 
 

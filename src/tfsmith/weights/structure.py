@@ -144,7 +144,8 @@ class _Naming:
             self._dense("bert/pooler/dense", found.pooler)
         self._heads(found.heads)
         rest = self._rest()
-        weights = replace(self._weights, tensors={**self._made, **rest}, names={})
+        names = {key: value for key, value in self._weights.names.items() if key in rest}
+        weights = replace(self._weights, tensors={**self._made, **rest}, names=names)
         return ByStructure(weights, found, dict(self._renamed))
 
     def _check_scale(self, found: TextModel) -> None:

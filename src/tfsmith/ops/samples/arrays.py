@@ -135,6 +135,7 @@ def _concat_offset(op: str) -> Iterator[Case]:
     yield case(op, _one(-2), shapes, name="axis -2")
     yield case(op, _one(0), shapes, name="other axes differ")
     yield case(op, _one(3), shapes, name="no such axis")
+    yield case(op, _ints(1), shapes, name="axis in a vector", unknown=True)
 
 
 @samples("UnravelIndex", exact=True)
@@ -157,6 +158,7 @@ def _fill(op: str) -> Iterator[Case]:
     yield case(op, _ints(2, 0), numbers("float32"), name="empty")
     yield case(op, _ints(2, -1), numbers("float32"), name="negative", unknown=True)
     yield case(op, _ints(2), numbers("float32", 1), name="not a scalar", unknown=True)
+    yield case(op, _one(2), numbers("float32"), name="shape in a scalar", unknown=True)
 
 
 @samples("Empty", exact=True)
@@ -258,6 +260,7 @@ def _unpack(op: str) -> Iterator[Case]:
     for axis, num in ((0, 2), (1, 3), (-1, 2), (-2, 3), (1, 2), (3, 2)):
         yield case(op, x, name=f"axis {axis} into {num}", axis=axis, num=num, unknown=True)
     yield case(op, numbers("float32", 3), name="to scalars", num=3)
+    yield case(op, _WORDS, name="to words", num=3)
     yield case(op, numbers("float32", 0, 2), name="of no columns", axis=1, num=2)
 
 
@@ -270,6 +273,7 @@ def _split(op: str) -> Iterator[Case]:
         yield case(op, _one(axis), x, name=f"axis {axis} into {num}", num_split=num, unknown=True)
         yield case(op, _one(axis), x, name=f"constant axis {axis} into {num}", num_split=num, constants=(0,))
     yield case(op, _one(0), numbers("float32", 0, 2), name="empty", num_split=2)
+    yield case(op, _ints(0), numbers("float32", 2), name="axis in a vector", num_split=2, unknown=True)
 
 
 @samples("SplitV", exact=True)
@@ -299,6 +303,7 @@ def _slice(op: str) -> Iterator[Case]:
     for start, count in (((0, 0), (4, 1)), ((-1, 0), (1, 1)), ((0, 5), (1, -1)), ((0,), (1,)), ((0, 0), (-2, 1))):
         yield case(op, x, _ints(*start), _ints(*count), name=f"wrong, {start}, {count}", unknown=True)
     yield case(op, numbers("float32"), numpy.zeros(0, "int32"), numpy.zeros(0, "int32"), name="scalar")
+    yield case(op, numbers("string"), numpy.zeros(0, "int32"), numpy.zeros(0, "int32"), name="one word")
 
 
 _CUTS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[str, Any]], ...] = (
@@ -350,6 +355,10 @@ def _strided_slice(op: str) -> Iterator[Case]:
     yield case(op, x, *given, name="in int64")
     yield case(op, x, *(one.astype("int16") for one in given), name="in int16")
     yield case(op, numbers("float32"), *(numpy.zeros(0, "int32"),) * 3, name="scalar")
+    yield case(op, _WORDS, _ints(1), _ints(2), _ints(1), name="one word", shrink_axis_mask=1)
+
+
+_WORDS = numpy.array([b"a", b"b\0", b""], object)
 
 
 @samples("TensorStridedSliceUpdate", exact=True)
@@ -362,6 +371,9 @@ def _tensor_strided_slice_update(op: str) -> Iterator[Case]:
     yield case(op, x, _ints(1), _ints(2), _ints(1), row, name="one row", shrink_axis_mask=1)
     yield case(op, x, _ints(1), _ints(2), _ints(1), row[:3], name="a short row", shrink_axis_mask=1, unknown=True)
     yield case(op, x, _ints(0, 1), _ints(0, 2), _ints(1, 1), x[:, :1], name="ellipsis", ellipsis_mask=1)
+    yield case(op, x, _ints(0), _ints(2), _ints(1), row, name="a row for all", unknown=True)
+    one = _ints(1), _ints(2), _ints(1), numpy.array(b"c", object)
+    yield case(op, _WORDS, *one, name="one word", shrink_axis_mask=1)
 
 
 # Padding and repeating
@@ -472,6 +484,7 @@ def _reverse_v2(op: str) -> Iterator[Case]:
     yield case(op, numbers("float32", 2, 2, 2, 2), _ints(1, 3), name="four axes")
     yield case(op, numbers("float32", 0, 3), _ints(1), name="empty")
     yield case(op, numbers("float32"), numpy.zeros(0, "int32"), name="scalar")
+    yield case(op, numbers("float32", 2), _one(0), name="axis in a scalar", unknown=True)
 
 
 @samples("ReverseSequence", exact=True)

@@ -179,6 +179,8 @@ def _arithmetic(op: str) -> Iterator[Case]:
             limits = numpy.iinfo(kind)
             x = numpy.array([limits.min, limits.max, limits.max, limits.min], kind)
             yield case(op, x, x[::-1].copy(), name=f"{kind}, limits")
+    if op == "Add":
+        yield case(op, numpy.array(b"a", object), numpy.array(b"b\0", object), name="two words")
 
 
 @samples("Div RealDiv", n_eps=4)

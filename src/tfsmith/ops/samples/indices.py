@@ -43,6 +43,7 @@ def _gather(op: str) -> Iterator[Case]:
         yield made(numbers(kind, 4, 3), _ints(3, 0, 3, kind=index), name=f"{kind}, {index}")
     x = numbers("float32", 4, 3)
     yield made(x, numpy.array(2, "int32"), name="one id")
+    yield made(numpy.array([b"a", b"b\0"], object), numpy.array(1, "int32"), name="one word")
     yield made(x, _ints([0, 1], [2, 3]), name="a matrix of ids")
     yield made(x, numpy.zeros((0,), "int32"), name="no ids")
     yield made(numbers("float32", 5), _ints(4, 4), name="vector")
@@ -82,6 +83,7 @@ def _gather_nd(op: str) -> Iterator[Case]:
         yield case(op, x, numpy.array(ids, "int32"), name=name, unknown=True)
     yield case(op, numbers("float32", 2, 2), numpy.zeros((3, 0), "int32"), name="no axes")
     yield case(op, x, numpy.zeros((0, 2), "int32"), name="no ids")
+    yield case(op, numpy.array([b"a", b"b\0"], object), _ints(1), name="one word")
     yield case(op, x, _ints([5, 0], [1, 1]), name="ignored", bad_indices_policy="IGNORE")
 
 

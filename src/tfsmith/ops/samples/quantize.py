@@ -218,6 +218,29 @@ def _quantized_pool(op: str) -> Iterator[Case]:
                        kinds=[kind, "float32", "float32"], ksize=[1, 3, 2, 1], strides=[1, 2, 2, 1])  # fmt: skip
 
 
+@samples("QuantizedBiasAdd", n_eps=1)
+def _quantized_bias_add(op: str) -> Iterator[Case]:
+    for kind in ("quint8", "qint8"):
+        kinds = [kind, kind, *["float32"] * 4]
+        x, y = _any(kind, 3, 4), _any(kind, 4, start=9)
+        for ends in ((-1.0, 3.0, 0.0, 5.0), (0.0, 100.0, -1.0, 1.0), (-2.0, 2.0, -2.0, 2.0)):
+            yield case(op, x, y, *[f32(end) for end in ends], name=f"{kind}, {ends}", kinds=kinds, out_type="qint32")
+        yield case(op, x, y[:3], f32(-1.0), f32(3.0), f32(0.0), f32(5.0), name=f"{kind}, too few", kinds=kinds,
+                   unknown=True, out_type="qint32")  # fmt: skip
+
+
+@samples("QuantizedConcat", n_eps=1)
+def _quantized_concat(op: str) -> Iterator[Case]:
+    kinds = ["int32", "quint8", "quint8", *["float32"] * 4]
+    parts = [_any("quint8", 2, 3), _any("quint8", 2, 3, start=9)]
+    for lows, highs in (((-1.0, -1.0), (3.0, 3.0)), ((-1.0, -2.0), (3.0, 2.0)), ((0.0, 0.5), (6.0, 2.0))):
+        ends = [[f32(end) for end in side] for side in (lows, highs)]
+        for axis in (0, 1):
+            name = f"axis {axis}, {lows} to {highs}"
+            yield case(op, numpy.array(axis, "int32"), parts, *ends, name=name, kinds=kinds)
+    yield case(op, numpy.array(2, "int32"), parts, *ends, name="no such axis", kinds=kinds, unknown=True)
+
+
 @samples("QuantizedReshape", n_eps=1)
 def _quantized_reshape(op: str) -> Iterator[Case]:
     for kind in ("quint8", "qint32"):

@@ -106,6 +106,23 @@ def _volumes(op: str) -> Iterator[Case]:
     yield case(op, numbers("float32", 2, 3, 2, 2), name="4 axes", unknown=True, **one)
 
 
+@samples("ExtractGlimpse ExtractGlimpseV2", exact=True)
+def _glimpse(op: str) -> Iterator[Case]:
+    x = numbers("float32", 2, 5, 4, 1)
+    for centered in (False, True):
+        for normalized in (False, True):
+            inside = numpy.array([[0, 0.25], [0.25, -0.125]] if centered or normalized else [[0, 1], [2, 1]], "float32")
+            far = inside * (1 if normalized else 5) + numpy.float32(0.5)
+            options: dict[str, Any] = {"centered": centered, "normalized": normalized, "noise": "zero",
+                                       "uniform_noise": False}  # fmt: skip
+            kind = f"centered {centered}, normalized {normalized}"
+            yield case(op, x, _size(2, 2), inside, name=f"inside, {kind}", **options)
+            yield case(op, x, _size(3, 3), far, name=f"over the edge, {kind}", **options)
+            yield case(op, x, _size(3, 2), -far, name=f"over the other edge, {kind}", **options)
+    yield case(op, x, _size(2, 2), numpy.zeros((1, 2), "float32"), name="too few offsets", unknown=True,
+               uniform_noise=False, noise="zero")  # fmt: skip
+
+
 @samples("FusedResizeAndPadConv2D", n_eps=8)
 def _resize_pad_conv(op: str) -> Iterator[Case]:
     paddings = numpy.array([[0, 0], [1, 1], [0, 1], [0, 0]], "int32")

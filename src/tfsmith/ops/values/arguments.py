@@ -58,9 +58,9 @@ def rounded(function: Callable[..., Any], *inputs: NDArray[Any]) -> NDArray[Any]
     return numpy.asarray(function(*map(wide, inputs))).astype(kind)
 
 
-def scalar(x: NDArray[Any], what: str) -> Any:
-    """The one number of a tensor that must be a scalar; one element in another rank will do, as in TensorFlow."""
-    check(x.size == 1, f"{what} must be a scalar, and has shape {list(x.shape)}")
+def scalar(x: NDArray[Any], what: str, *, strict: bool = False) -> Any:
+    """The one number of a tensor that must be a scalar; one element in another rank will do, unless it is strict."""
+    check(x.size == 1 and not (strict and x.ndim), f"{what} must be a scalar, and has shape {list(x.shape)}")
     return x.reshape(()).item()
 
 

@@ -110,7 +110,7 @@ def _broadcast_gradient_args(x: NDArray[Any], y: NDArray[Any]) -> Any:
 @value("ConcatOffset")
 def _concat_offset(axis: NDArray[Any], shapes: tuple[NDArray[Any], ...]) -> Any:
     sizes = [sizes_of(one, "a shape") for one in shapes]
-    along = axis_of(scalar(axis, "the axis"), len(sizes[0]))
+    along = axis_of(scalar(axis, "the axis", strict=True), len(sizes[0]))
     found, start = [], 0
     for one in sizes:
         same = len(one) == len(sizes[0]) and all(
@@ -129,7 +129,7 @@ def _unravel_index(indices: NDArray[Any], dims: NDArray[Any]) -> Any:
     sizes = sizes_of(dims, "the sizes")
     check(indices.ndim <= 1, f"the indices must be a scalar or a vector, and have shape {list(indices.shape)}")
     total = int(numpy.prod(sizes, dtype=numpy.int64))
-    check(total > 0, f"sizes {sizes} hold no element")
+    check(total > 0 and indices.size > 0, f"there are no indices, or sizes {sizes} hold no element")
     check_ids(indices, total)
     return numpy.array(numpy.unravel_index(indices, sizes)).astype(indices.dtype)
 
@@ -139,7 +139,7 @@ def _unravel_index(indices: NDArray[Any], dims: NDArray[Any]) -> Any:
 
 @value("Fill")
 def _fill(dims: NDArray[Any], x: NDArray[Any]) -> Any:
-    sizes = sizes_of(dims, "the shape")
+    sizes = sizes_of(numpy.atleast_1d(dims), "the shape")
     check(x.size == 1 and x.ndim < 2, f"the value must be a scalar, and has shape {list(x.shape)}")
     check(all(size >= 0 for size in sizes), f"shape {sizes} has a negative size")
     check_room(sizes, x.dtype)
@@ -216,6 +216,8 @@ def _concat(axis: NDArray[Any], values: tuple[NDArray[Any], ...]) -> Any:
 @value("ParallelConcat")
 def _parallel_concat(values: tuple[NDArray[Any], ...], *, shape: Shape) -> Any:
     del shape  # it says what is found anyhow
+    for one in values:
+        check(one.ndim > 0 and len(one) == 1, f"a part of shape {list(one.shape)} is not one row")
     return _joined(values, 0)
 
 
@@ -230,12 +232,13 @@ def _pack(values: tuple[NDArray[Any], ...], *, axis: int) -> Any:
 def _unpack(x: NDArray[Any], *, num: int, axis: int) -> Any:
     place = axis_of(axis, x.ndim)
     check(x.shape[place] == num, f"axis {place} of shape {list(x.shape)} does not unpack into {num}")
-    return tuple(numpy.asarray(one) for one in numpy.moveaxis(x, place, 0))
+    moved = numpy.moveaxis(x, place, 0)
+    return tuple(moved[number, ...] for number in range(num))
 
 
 @value("Split")
 def _split(axis: NDArray[Any], x: NDArray[Any], *, num_split: int) -> Any:
-    place = axis_of(scalar(axis, "the axis"), x.ndim)
+    place = axis_of(scalar(axis, "the axis", strict=True), x.ndim)
     check(x.shape[place] % num_split == 0, f"axis {place} of shape {list(x.shape)} does not split into {num_split}")
     return tuple(numpy.split(x, num_split, place))
 
@@ -258,13 +261,14 @@ def _split_v(x: NDArray[Any], size_splits: NDArray[Any], axis: NDArray[Any]) -> 
 def _slice(x: NDArray[Any], begin: NDArray[Any], size: NDArray[Any]) -> Any:
     starts, sizes = sizes_of(begin, "begin"), sizes_of(size, "size")
     check(len(starts) == x.ndim == len(sizes), f"begin and size must have {x.ndim} elements")
-    cuts = []
+    cuts: list[slice] = []
     for axis, (start, count) in enumerate(zip(starts, sizes, strict=True)):
         length = x.shape[axis] - start if count == -1 else count
         fits = 0 <= start <= x.shape[axis] and 0 <= length <= x.shape[axis] - start
         check(fits, f"the slice from {start} of {count} is not inside of axis {axis} of size {x.shape[axis]}")
         cuts.append(slice(start, start + length))
-    return x[tuple(cuts)]
+    place: tuple[Any, ...] = (*cuts, ...)
+    return x[place]
 
 
 @value("StridedSlice")
@@ -273,7 +277,7 @@ def _strided_slice(
     ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
 ) -> Any:  # fmt: skip
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    return numpy.asarray(x[_cut(x.shape, begin, end, strides, *masks)])
+    return x[_cut(x.shape, begin, end, strides, *masks)]
 
 
 @value("TensorStridedSliceUpdate")
@@ -284,8 +288,6 @@ def _tensor_strided_slice_update(
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
     cut = _cut(x.shape, begin, end, strides, *masks)
     found = x.copy()
-    shape = numpy.shape(found[cut])
-    check(shape == given.shape, f"a slice of shape {list(shape)} does not take shape {list(given.shape)}")
     found[cut] = given
     return found
 
@@ -360,12 +362,13 @@ def _invert_permutation(x: NDArray[Any]) -> Any:
 @value("Reverse")
 def _reverse(x: NDArray[Any], dims: NDArray[Any]) -> Any:
     check(dims.shape == (x.ndim,), f"{list(dims.shape)} flags do not fit rank {x.ndim}")
+    check(x.ndim == 0 or len(x) > 0, "there is no first element")
     return numpy.flip(x, tuple(int(axis) for axis in numpy.flatnonzero(dims)))
 
 
 @value("ReverseV2")
 def _reverse_v2(x: NDArray[Any], axis: NDArray[Any]) -> Any:
-    return numpy.flip(x, axes_of(axis, x.ndim))
+    return numpy.flip(x, axes_of(sizes_of(axis, "the axes"), x.ndim))
 
 
 @value("ReverseSequence")
@@ -515,7 +518,7 @@ def _cut(
                 slice(None if begin_mask >> place & 1 else start, None if end_mask >> place & 1 else stop, step)
             )
         axis += 1
-    return tuple(found)
+    return tuple(found) if ellipses else (*found, ...)  # so that one element is a tensor, too
 
 
 def _blocks(x: NDArray[Any], block: list[int], widths: NDArray[Any]) -> None:

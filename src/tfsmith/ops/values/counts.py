@@ -19,10 +19,10 @@ __all__: list[str] = []
 @value("Bincount")
 def _bincount(x: NDArray[Any], size: NDArray[Any], weights: NDArray[Any]) -> Any:
     check(not x.size or int(x.min()) >= 0, "a negative number cannot be counted")
-    count = scalar(size, "the size")
+    count = scalar(size, "the size", strict=True)
     check(count >= 0, f"the size is negative: {count}")
     flat, loads = x.reshape(-1), weights.reshape(-1)
-    check(not weights.size or weights.shape == x.shape, f"weights of shape {list(weights.shape)} do not fit")
+    check(weights.size in (0, x.size), f"weights of shape {list(weights.shape)} do not fit")
     inside = flat < count
     return _counted(flat[inside], loads[inside] if weights.size else None, count, weights.dtype)
 
@@ -61,6 +61,7 @@ def _dense_count(
     values: NDArray[Any], weights: NDArray[Any], *, minlength: int, maxlength: int, binary_output: bool
 ) -> Any:
     check(values.ndim in (1, 2), f"a vector or a matrix is needed, not shape {list(values.shape)}")
+    check(values.ndim == 1 or len(values) > 0, "there are no rows")
     check(not weights.size or weights.shape == values.shape, f"weights of shape {list(weights.shape)} do not fit")
     count = len(values) if values.ndim == 2 else 1
     rows = numpy.repeat(numpy.arange(count), values.size // max(count, 1))
@@ -74,7 +75,7 @@ def _sparse_count(
     maxlength: int, binary_output: bool,
 ) -> Any:  # fmt: skip
     rows, count = _rows_of_sparse(indices, values, dense_shape)
-    check(weights.size in (0, values.size), f"{weights.size} weights do not fit {values.size} values")
+    check(not weights.size or weights.shape == values.shape, f"weights of shape {list(weights.shape)} do not fit")
     found = _listed(rows, values, weights, count, minlength, maxlength, binary_output)
     return found if dense_shape.size > 1 else _of_one_row(found)
 
@@ -91,7 +92,7 @@ def _ragged_count(
 
 @value("HistogramFixedWidth")
 def _histogram_fixed_width(x: NDArray[Any], value_range: NDArray[Any], nbins: NDArray[Any], *, dtype: DType) -> Any:
-    bins = scalar(nbins, "the number of bins")
+    bins = scalar(nbins, "the number of bins", strict=True)
     check(bins > 0, f"there must be bins, not {bins}")
     check_room([bins], dtype.numpy())
     check(value_range.shape == (2,), f"the range must be two numbers, not shape {list(value_range.shape)}")
@@ -116,7 +117,7 @@ def _binned(
 ) -> NDArray[Any]:
     """How often each number below a size occurs in each row, or the sum of its weights, or whether it occurs."""
     check(not values.size or int(values.min()) >= 0, "a negative number cannot be counted")
-    bins = scalar(size, "the size")
+    bins = scalar(size, "the size", strict=True)
     check(bins >= 0, f"the size is negative: {bins}")
     inside = values < bins
     places = (rows * bins + values)[inside]

@@ -68,7 +68,7 @@ _declare_unary(
 )
 _declare_binary(
     {
-        "Add AddV2": numpy.add,
+        "Add AddV2": lambda x, y: numpy.asarray(numpy.add(x, y), x.dtype),
         "Sub": numpy.subtract,
         "Mul": numpy.multiply,
         "Greater": numpy.greater,

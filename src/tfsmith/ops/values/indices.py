@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 @value("GatherV2")
 def _gather_v2(params: NDArray[Any], indices: NDArray[Any], axis: NDArray[Any], *, batch_dims: int) -> Any:
-    place = axis_of(scalar(axis, "the axis"), params.ndim)
+    place = axis_of(scalar(axis, "the axis", strict=True), params.ndim)
     check(-indices.ndim <= batch_dims <= indices.ndim, f"{batch_dims} axes of a batch are not in the indices")
     batch = batch_dims + indices.ndim if batch_dims < 0 else batch_dims
     check(batch <= place, f"the axis {place} is one of the {batch} axes of the batch")
@@ -32,7 +32,7 @@ def _gather_v2(params: NDArray[Any], indices: NDArray[Any], axis: NDArray[Any], 
     )
     check_ids(indices, params.shape[place])
     if batch == 0:
-        return numpy.take(params, indices, place)
+        return _taken(params, indices, place)
     shape = (*params.shape[:place], *indices.shape[batch:], *params.shape[place + 1 :])
     moved = numpy.moveaxis(params, place, batch)
     grid = numpy.ix_(*(numpy.arange(size) for size in indices.shape[:batch]))
@@ -47,7 +47,7 @@ def _gather_v2(params: NDArray[Any], indices: NDArray[Any], axis: NDArray[Any], 
 def _gather(params: NDArray[Any], indices: NDArray[Any]) -> Any:
     check(params.ndim > 0, "a scalar has nothing to gather from")
     check_ids(indices, params.shape[0])
-    return numpy.take(params, indices, 0)
+    return _taken(params, indices, 0)
 
 
 @value("GatherNd")
@@ -62,7 +62,15 @@ def _gather_nd(params: NDArray[Any], indices: NDArray[Any], *, bad_indices_polic
         check_ids(one, params.shape[axis], f"on axis {axis}, index")
     if depth == 0:
         return numpy.broadcast_to(params, indices.shape[:-1] + params.shape)
-    return numpy.asarray(params[tuple(ids)])
+    place: tuple[Any, ...] = (*ids, ...)  # one element is a tensor, too
+    return params[place]
+
+
+def _taken(params: NDArray[Any], indices: NDArray[Any], axis: int) -> Any:
+    if indices.ndim == 0:  # one element is a tensor, too
+        place: tuple[Any, ...] = (*(slice(None),) * axis, int(indices), ...)
+        return params[place]
+    return numpy.take(params, indices, axis)
 
 
 def _gather_known(params: NDArray[Any], indices: NDArray[Any], ids: list[NDArray[Any]]) -> NDArray[Any]:
@@ -193,7 +201,7 @@ def _top_k_v2(x: NDArray[Any], k: NDArray[Any], *, index_type: DType) -> Any:
 
 @value("NthElement")
 def _nth_element(x: NDArray[Any], n: NDArray[Any], *, reverse: bool) -> Any:
-    place = scalar(n, "n")
+    place = scalar(n, "n", strict=True)
     check(x.ndim > 0, "a scalar has no n-th element")
     check(0 <= place < x.shape[-1], f"n = {place} is not in [0, {x.shape[-1]})")
     ordered = numpy.sort(x, axis=-1)
@@ -207,7 +215,7 @@ def _in_top_k(predictions: NDArray[Any], targets: NDArray[Any], *, k: int) -> An
 
 @value("InTopKV2")
 def _in_top_k_v2(predictions: NDArray[Any], targets: NDArray[Any], k: NDArray[Any]) -> Any:
-    return _among_top(predictions, targets, scalar(k, "k"))
+    return _among_top(predictions, targets, scalar(k, "k", strict=True))
 
 
 @value("LowerBound")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tfsmith.errors import UnsupportedError
 from tfsmith.ir.dtype import DType
 from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.convolution import convolve
@@ -378,6 +379,57 @@ def _quantized_avg_pool(
     total = sum(padded[taken(where, position)] for position in positions(where))
     count = sum(inside[taken(where, position)] for position in positions(where))
     return numpy.trunc(total / count).astype(x.dtype), low, high
+
+
+@value("QuantizedBiasAdd")
+def _quantized_bias_add(
+    x: NDArray[Any], y: NDArray[Any], low_x: NDArray[Any], high_x: NDArray[Any], low_y: NDArray[Any],
+    high_y: NDArray[Any],
+) -> Any:  # fmt: skip
+    if not x.ndim or y.shape != x.shape[-1:]:
+        raise OpError(f"the bias {list(y.shape)} does not fit the channels of {list(x.shape)}")
+    return _sum(x, y, low_x, high_x, low_y, high_y)
+
+
+def _sum(
+    x: NDArray[Any], y: NDArray[Any], low_x: NDArray[Any], high_x: NDArray[Any], low_y: NDArray[Any],
+    high_y: NDArray[Any],
+) -> Any:  # fmt: skip
+    """The sum in 32 bits, whose range has 17 bits of room above what is added."""
+    ends = [_scalar(end, "an end of a range") for end in (low_x, high_x, low_y, high_y)]
+    high = _F(max(-float(ends[0]), float(ends[1]), -float(ends[2]), float(ends[3])) * (1 << 17))
+    left, right = (_steps(_from_steps(one, *own).astype(numpy.float64), -high, high, numpy.dtype(numpy.int32))
+                   for one, own in ((x, ends[:2]), (y, ends[2:])))  # fmt: skip
+    return left + right, numpy.asarray(-high), numpy.asarray(high)
+
+
+def _steps(x: NDArray[Any], low: Any, high: Any, kind: Any) -> Any:
+    """Numbers as integers: as `_place`, for many, and within their type."""
+    scale = (2.0 ** (8 * kind.itemsize) - 1) / float(high - low)
+    return _whole(_away(x * scale) - _away(numpy.float64(float(low) * scale)) + float(limits(kind).min), kind)
+
+
+@value("QuantizedConcat")
+def _quantized_concat(
+    axis: NDArray[Any], values: tuple[NDArray[Any], ...], lows: tuple[NDArray[Any], ...],
+    highs: tuple[NDArray[Any], ...],
+) -> Any:  # fmt: skip
+    kind = values[0].dtype
+    if kind != numpy.uint8:
+        raise UnsupportedError(
+            "only quantized tensors of type quint8 can be joined", remedy="use the engine tensorflow"
+        )
+    low = _F(min(0.0, *(float(_scalar(one, "the least number")) for one in lows)))
+    high = _F(max(float(_scalar(one, "the greatest number")) for one in highs))
+    place = int(_scalar(axis, "the axis"))
+    if not -values[0].ndim <= place < values[0].ndim:
+        raise OpError(f"there is no axis {place} in the shape {list(values[0].shape)}")
+    parts = []
+    for one, bottom, top in zip(values, lows, highs, strict=True):
+        own = (_scalar(bottom, "the least number"), _scalar(top, "the greatest number"))
+        same = own == (low, high)
+        parts.append(one if same else _whole(_to_steps(_from_steps(one, *own), low, high, kind), kind))
+    return numpy.concatenate(parts, place), numpy.asarray(low), numpy.asarray(high)
 
 
 @value("QuantizedReshape")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
+from tfsmith.errors import UnsupportedError
 from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.convolution import mirrored
 from tfsmith.ops.values.windows import axes, pad, patches, require_rank
@@ -306,6 +307,49 @@ def _cut(x: NDArray[Any], ksizes: Sequence[int], strides: Sequence[int], rates: 
     if 0 in shape:
         return numpy.zeros(shape, x.dtype)
     return patches(pad(x, where, 0), where).reshape(shape)
+
+
+@value("ExtractGlimpse")
+def _glimpse(
+    x: NDArray[Any], size: NDArray[Any], offsets: NDArray[Any], *, centered: bool, normalized: bool,
+    uniform_noise: bool, noise: bytes,
+) -> Any:  # fmt: skip
+    whole, part = _glimpse_sizes(x, size, offsets)
+    start = offsets * whole if normalized else offsets
+    return _glimpses(x, size, (start / _F(2) + whole / _F(2) if centered else start) - part / _F(2), noise)
+
+
+@value("ExtractGlimpseV2")
+def _glimpse_v2(
+    x: NDArray[Any], size: NDArray[Any], offsets: NDArray[Any], *, centered: bool, normalized: bool,
+    uniform_noise: bool, noise: bytes,
+) -> Any:  # fmt: skip
+    whole, part = _glimpse_sizes(x, size, offsets)
+    start = offsets * whole if normalized else offsets
+    if centered:
+        start = start / _F(2) + whole / _F(2) - part / _F(2) if normalized else start + whole / _F(2)
+    return _glimpses(x, size, start, noise)
+
+
+def _glimpse_sizes(x: NDArray[Any], size: NDArray[Any], offsets: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    require_rank(x, 4, "the images")
+    if size.shape != (2,) or (size <= 0).any() or offsets.shape != (len(x), 2):
+        raise OpError(f"size {size.tolist()} and offsets {list(offsets.shape)} do not fit images {list(x.shape)}")
+    return numpy.array(x.shape[1:3], _F), size.astype(_F)
+
+
+def _glimpses(x: NDArray[Any], size: NDArray[Any], start: NDArray[Any], noise: bytes) -> Any:
+    """A part of each image from a place on; what lies outside is zero."""
+    found = numpy.zeros((len(x), int(size[0]), int(size[1]), x.shape[3]), x.dtype)
+    for one, (top, left) in enumerate(start.astype(numpy.int64).tolist()):
+        rows, columns = slice(max(top, 0), max(top + int(size[0]), 0)), slice(max(left, 0), max(left + int(size[1]), 0))
+        seen = x[one, rows, columns]
+        down, across = max(-top, 0), max(-left, 0)
+        found[one, down : down + seen.shape[0], across : across + seen.shape[1]] = seen
+        if seen.size < found[one].size and noise != b"zero":
+            raise UnsupportedError("a glimpse over the edge of an image is filled with random numbers",
+                                   remedy="use the engine tensorflow")  # fmt: skip
+    return found
 
 
 @value("FusedResizeAndPadConv2D")
