@@ -14,6 +14,7 @@ __all__ = ["rows"]
 _TOPIC = "patterns"
 _BARRIERS = ("bert/encoder/Reshape_1", "bert/encoder/Reshape", "bert/encoder/strided_slice")
 _RECIPE = """
+import tfsmith
 import sys
 from tfsmith.ir.node import Node
 model, layers, target = tfsmith.load(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
@@ -26,6 +27,14 @@ pattern = tfsmith.extract(
 )
 weights = [name for name in pattern.inputs if name.endswith("/read")]
 tfsmith.save_recipe(tfsmith.make_recipe(pattern, Node("bert/fused", "Bert", (f"{scope}/Reshape_1", *weights))), target)
+"""
+_RAISE = """
+import tfsmith
+import sys
+from tfsmith.ops.inference import Inference
+from tfsmith.patterns.raised import Raised
+graph = tfsmith.load(sys.argv[1]).graph
+Raised(graph, Inference(graph))
 """
 _LAYER = """
 [recipe]
@@ -114,19 +123,23 @@ def _large(setup: Setup) -> list[Row]:
     for size, graph in graphs.items():
         commands[f"replace {size}"] = Command(script("tfsmith", "replace", graph, "-r", recipe, "-o", target), fresh)
         extract = ["-s", _last_output(size), "-B", "Identity", "Const", "Placeholder"]
+        commands[f"raise {size}"] = Command(python(_RAISE, graph))
         commands[f"extract {size}"] = Command(script("tfsmith", "extract", graph, "-o", pattern, *extract), fresh)
     found = setup.compare(commands, rounds=1)
     fresh()
     small, large = (found[f"replace {size}"] for size in sizes)
+    small_raised, large_raised = (found[f"raise {size}"] for size in sizes)
     small_cut, large_cut = (found[f"extract {size}"] for size in sizes)
     what = f"replace {sizes[1] // 6:,} matches, graph of {sizes[1]:,} nodes"
     cut = f"extract {sizes[1] // 2:,} nodes, graph of {sizes[1]:,}"
     linear = [at_most(15, large_cut, small_cut, "that of a tenth")]
+    raising = [at_most(15, large_raised, small_raised, "that of a tenth"), within(5, large_raised)]
     return [
         Row(_TOPIC, f"extract {sizes[0] // 2:,} nodes, graph of {sizes[0]:,}", small_cut),
         Row(_TOPIC, cut, large_cut, f"{sizes[0]:,} nodes", small_cut, linear),
         Row(_TOPIC, f"replace {sizes[0] // 6:,} matches, graph of {sizes[0]:,} nodes", small),
         Row(_TOPIC, what, large, f"{sizes[0]:,} nodes", small, [at_most(15, large, small, "that of a tenth")]),
+        Row(_TOPIC, f"raise a graph of {sizes[1]:,} nodes", large_raised, f"{sizes[0]:,} nodes", small_raised, raising),
     ]
 
 

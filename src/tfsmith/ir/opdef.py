@@ -138,6 +138,8 @@ class OpDef:
 
     def output_count(self, attrs: Mapping[str, Attr]) -> int:
         """How many tensors a node with these attributes gives."""
+        if not any(arg.number_attr or arg.type_list_attr for arg in self.outputs):
+            return len(self.outputs)
         attrs = self.with_defaults(attrs)
         return sum(arg.count(attrs) for arg in self.outputs)
 

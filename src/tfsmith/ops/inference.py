@@ -104,10 +104,24 @@ class Inference:
         self._trust_notes = trust_notes
         self._calls: dict[str, list[_Call]] | None = None
         self._found: dict[_Key, tuple[Known, ...]] = {}
+        self._inputs: dict[_Key, tuple[Endpoint, ...]] = {}
+
+    def _key(self, body: Body, name: str) -> _Key:
+        if body is self._graph:  # most are, and to ask for a class takes longer
+            return (None, name)
+        return (body.name if isinstance(body, Function) else None, name)
+
+    def inputs(self, body: Body, node: Node) -> tuple[Endpoint, ...]:
+        """The tensors that a node takes."""
+        key = self._key(body, node.name)
+        found = self._inputs.get(key)
+        if found is None:
+            found = self._inputs[key] = tuple(body.resolve(text) for text in node.inputs if text[:1] != "^")
+        return found
 
     def known(self, body: Body, tensor: Endpoint) -> Known:
         """All that is known of a tensor."""
-        key = _key(body, tensor.node)
+        key = self._key(body, tensor.node)
         found = self._found.get(key)
         if found is None:
             self._look(body, tensor.node)
@@ -160,7 +174,7 @@ class Inference:
         begun: set[_Key] = set()
         while todo:
             body, name, is_ready = todo.pop()
-            key = _key(body, name)
+            key = self._key(body, name)
             if key in self._found:
                 continue
             if is_ready:
@@ -170,7 +184,9 @@ class Inference:
                 continue  # a circle: who asks again goes on without it
             begun.add(key)
             todo.append((body, name, True))
-            todo += [(inner, source.node, False) for inner, source in self._sources(body, name)]
+            for inner, source in self._sources(body, name):
+                if self._key(inner, source.node) not in self._found:
+                    todo.append((inner, source.node, False))
 
     def _sources(self, body: Body, name: str) -> list[tuple[Body, Endpoint]]:
         """What a node or argument depends on."""
@@ -182,7 +198,7 @@ class Inference:
             return []
         if node.op in CALLS or node.op in self._graph.library:
             return self._results(node)
-        return [(body, body.resolve(text)) for text in node.data_inputs]
+        return [(body, tensor) for tensor in self.inputs(body, node)]
 
     def _outputs(self, body: Body, name: str) -> tuple[Known, ...]:
         node = body.by_name.get(name)
@@ -195,6 +211,8 @@ class Inference:
             found = self._inferred(body, node, len(said))
         if node.op in PLACEHOLDERS and body is self._graph:
             found = (self._named(node, found[0]),)
+        if not said:
+            return tuple(found)
         return tuple(
             _merged(said[at], found[at] if at < len(found) else NOTHING) if at < len(said) else found[at]
             for at in range(max(len(said), len(found)))
@@ -206,7 +224,7 @@ class Inference:
             count = max(said, 1) if definition is None else definition.output_count(node.attrs)
         except InvalidModelError:
             return (NOTHING,)
-        inputs = [self._now(body, body.resolve(text)) for text in node.data_inputs]
+        inputs = [self._now(body, tensor) for tensor in self.inputs(body, node)]
         try:
             return infer(node.op, inputs, node.attrs, max(count, 1))
         except Conflict as conflict:
@@ -215,7 +233,7 @@ class Inference:
 
     def _now(self, body: Body, tensor: Endpoint) -> Known:
         """What was found of a tensor; nothing in a circle."""
-        found = self._found.get(_key(body, tensor.node), ())
+        found = self._found.get(self._key(body, tensor.node), ())
         return found[tensor.output] if 0 <= tensor.output < len(found) else NOTHING
 
     def _named(self, node: Node, known: Known) -> Known:
@@ -359,10 +377,6 @@ def _functions(node: Node) -> Iterator[Func]:
     for key in CALLS[node.op].functions:
         found = node.attrs.get(key)
         yield from () if found is None else found.funcs
-
-
-def _key(body: Body, name: str) -> _Key:
-    return (body.name if isinstance(body, Function) else None, name)
 
 
 def _argument_type(body: Body, name: str) -> DType | None:

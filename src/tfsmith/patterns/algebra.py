@@ -207,7 +207,9 @@ class Algebra:
 
     def put(self, value: Value, labels: Mapping[Label, Arg]) -> Value:
         """A value with other labels, all at once."""
-        return _sorted((_put_product(product, labels), number) for product, number in value)
+        if not labels:
+            return value
+        return _sorted([(_put_product(product, labels), number) for product, number in value])
 
     def intern(self, value: Value, bound: frozenset[Label] = frozenset()) -> tuple[int, Axes]:
         """The class of a value, and what its numbered labels are here.
@@ -222,7 +224,7 @@ class Algebra:
                 for label in _labels(axes):
                     numbers.setdefault(label, len(numbers))
         formal = self.put(merged, {label: (number,) for label, number in numbers.items()})
-        formal = tuple((product, float(f"{number:.6g}")) for product, number in formal)
+        formal = tuple((product, _rounded(number)) for product, number in formal)
         found = self._class_numbers.get(formal)
         axes = tuple(chains.get(label, (label,)) for label in numbers)
         if found is None:
@@ -606,6 +608,10 @@ class Algebra:
         return None
 
 
+def _rounded(number: float) -> float:
+    return number if number in (1.0, -1.0) else float(f"{number:.6g}")
+
+
 def _number(head: Head) -> int:
     found = head[1]
     assert isinstance(found, int)
@@ -624,7 +630,10 @@ def _shape(item: tuple[Product, float]) -> tuple[list[tuple[int, float]], float]
 
 
 def _sorted(items: Iterable[tuple[Product, float]]) -> Value:
-    return tuple(sorted((tuple(sorted(product)), number) for product, number in items))
+    found = [(tuple(sorted(product)) if len(product) > 1 else product, number) for product, number in items]
+    if len(found) > 1:
+        found.sort()
+    return tuple(found)
 
 
 def _gathered(items: Iterable[tuple[Product, float]]) -> Value:
@@ -640,11 +649,17 @@ def _gathered(items: Iterable[tuple[Product, float]]) -> Value:
 
 
 def _put_product(product: Product, labels: Mapping[Label, Arg]) -> Product:
-    return tuple(((head, _put_axes(axes, labels)), power) for (head, axes), power in product)
+    return tuple([((head, _put_axes(axes, labels)), power) for (head, axes), power in product])
 
 
 def _put_axes(axes: Axes, labels: Mapping[Label, Arg]) -> Axes:
-    return tuple(tuple(new for label in arg for new in labels.get(label, (label,))) for arg in axes)
+    found: list[Arg] = []
+    for arg in axes:
+        if len(arg) == 1:
+            found.append(labels.get(arg[0], arg))
+        else:
+            found.append(tuple([new for label in arg for new in labels.get(label, (label,))]))
+    return tuple(found)
 
 
 def _product_labels(product: Product) -> Iterator[Label]:
@@ -654,6 +669,8 @@ def _product_labels(product: Product) -> Iterator[Label]:
 
 def _chains(value: Value, bound: frozenset[Label]) -> dict[Label, Arg]:
     """Labels that always stand side by side, by the first of them."""
+    if all(len(arg) < 2 for product, _ in value for (_, axes), _ in product for arg in axes):
+        return {}
     after: dict[Label, set[Label | None]] = {}
     before: dict[Label, set[Label | None]] = {}
     for product, _ in value:

@@ -51,8 +51,10 @@ class Raised:
         self.body = body
         self._inference = inference
         self._readings: dict[Endpoint, Reading | None] = {}
-        for node in _in_order(body, only):
-            self._read(node)
+        self._axis_names: dict[str, str] = {}
+        for node in _in_order(body, inference, only):
+            if node.op not in _AT_NEED:
+                self._read(node)
 
     def __iter__(self) -> Iterator[tuple[Endpoint, Reading]]:
         """The tensors that have a reading, each after what it is made of."""
@@ -60,17 +62,33 @@ class Raised:
 
     def reading(self, tensor: Endpoint) -> Reading | None:
         """What a tensor is; None where not even its rank is known."""
-        if tensor not in self._readings:  # an argument of a function, or a tensor that closes a loop
-            self._readings[tensor] = self._leaf(tensor)
+        if tensor not in self._readings:  # a constant, an argument of a function, or a tensor that closes a loop
+            node = self.body.by_name.get(tensor.node)
+            if node is not None and node.op in _AT_NEED and tensor.output == 0:
+                self._read(node)
+            if tensor not in self._readings:
+                self._readings[tensor] = self._leaf(tensor)
         return self._readings[tensor]
 
     def sizes(self, tensor: Endpoint) -> tuple[Size, ...] | None:
         """The sizes of a tensor."""
-        return _by_axis(self._inference.known(self.body, tensor).dims)
+        return self._by_axis(self._inference.known(self.body, tensor).dims)
 
     def integers(self, tensor: Endpoint) -> tuple[Size, ...] | None:
         """The elements of a small tensor of integers, as far as they are known."""
-        return _by_axis(self._inference.known(self.body, tensor).values)
+        return self._by_axis(self._inference.known(self.body, tensor).values)
+
+    def _by_axis(self, sizes: tuple[Size, ...] | None) -> tuple[Size, ...] | None:
+        """Sizes in which the names of the same axis of different inputs are one: words and mask are equally long."""
+        if sizes is None or all(type(size) is int for size in sizes):
+            return sizes
+        return tuple(self._axis_name(size) if isinstance(size, str) else size for size in sizes)
+
+    def _axis_name(self, size: str) -> str:
+        found = self._axis_names.get(size)
+        if found is None:
+            found = self._axis_names[size] = _AXIS.sub(r"axis\1", size)
+        return found
 
     def constant(self, tensor: Endpoint) -> Tensor | None:
         """The constant that a tensor is."""
@@ -148,8 +166,7 @@ class Raised:
         first = Endpoint(node.name, 0)
         if rule is None:
             return
-        inputs = [self.body.resolve(text) for text in node.data_inputs]
-        found = rule(self, node, inputs)
+        found = rule(self, node, self._inference.inputs(self.body, node))
         if found is not None:
             self._readings[first] = found
 
@@ -157,6 +174,8 @@ class Raised:
 
     def aligned(self, one: Reading, other: Reading) -> tuple[Value, Value, Axes] | None:
         """Two readings with the same labels for axes that are combined element by element."""
+        if one.axes == other.axes or not other.axes:
+            return one.value, other.value, one.axes
         rank = max(len(one.axes), len(other.axes))
         left = ((),) * (rank - len(one.axes)) + one.axes
         right = ((),) * (rank - len(other.axes)) + other.axes
@@ -165,7 +184,7 @@ class Raised:
         taken = {label for arg in left for label in arg}
         axes: list[Arg] = []
         for mine, theirs in zip(left, right, strict=True):
-            if not theirs:
+            if not theirs or mine == theirs:
                 axes.append(mine)
             elif not mine:
                 fresh = tuple(
@@ -189,9 +208,11 @@ class Raised:
         for reading, names in operands:
             if len(reading.axes) != len(names) or len(set(names)) != len(names):
                 return None
-            fresh = {label: (self.algebra.label(self.algebra.size(label)),) for arg in reading.axes for label in arg}
-            value = self.algebra.put(reading.value, fresh)
-            axes = [tuple(new for label in arg for new in fresh[label]) for arg in reading.axes]
+            value, axes = reading.value, list(reading.axes)
+            if values:  # the labels of the first stay
+                fresh = {label: (self.algebra.label(self.algebra.size(label)),) for arg in axes for label in arg}
+                value = self.algebra.put(value, fresh)
+                axes = [_put(arg, fresh) for arg in axes]
             for at, name in enumerate(names):
                 mine = letters.get(name, ())
                 if not mine or not axes[at]:
@@ -214,22 +235,18 @@ class Raised:
         return Reading(self.algebra.reduce(product, gone), tuple(letters[name] for name in result))
 
 
-def _by_axis(sizes: tuple[Size, ...] | None) -> tuple[Size, ...] | None:
-    """Sizes in which the names of the same axis of different inputs are one: words and their mask are equally long."""
-    if sizes is None:
-        return None
-    return tuple(_AXIS.sub(r"axis\1", size) if isinstance(size, str) else size for size in sizes)
-
-
 def _put(arg: Arg, labels: Mapping[Label, Arg]) -> Arg:
     return tuple(new for label in arg for new in labels.get(label, (label,)))
 
 
-def _in_order(body: Body, only: Set[str] | None) -> Iterator[Node]:
+def _in_order(body: Body, inference: Inference, only: Set[str] | None) -> Iterator[Node]:
     """The nodes, each after what it takes; those in a circle in any order. Linear, no recursion."""
     done: set[str] = set()
+    by_name = body.by_name
     for root in body:
-        stack = [] if only is not None and root.name not in only else [(root, False)]
+        if root.name in done or (only is not None and root.name not in only):
+            continue
+        stack = [(root, False)]
         while stack:
             node, ready = stack.pop()
             if ready:
@@ -239,10 +256,9 @@ def _in_order(body: Body, only: Set[str] | None) -> Iterator[Node]:
                 continue
             done.add(node.name)
             stack.append((node, True))
-            for text in node.data_inputs:
-                source = body.by_name.get(body.resolve(text).node)
-                if source is not None and source.name not in done:
-                    stack.append((source, False))
+            for tensor in inference.inputs(body, node):
+                if tensor.node not in done and tensor.node in by_name:
+                    stack.append((by_name[tensor.node], False))
 
 
 # The rules, by op. Each gives the reading of the node's first output, or None where it cannot say.
@@ -695,6 +711,8 @@ _FUNCTIONS = (
 )
 _COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
 _TRUTHS = frozenset(name.lower() for name in (*_COMPARISONS, "IsNan", "IsInf"))
+_AT_NEED = frozenset(("Const", "Shape", "Size", "Rank", "Prod", "GatherV2", "Pack"))
+"""What needs no other reading, and is seldom asked for."""
 _RULES: Mapping[str, _Rule] = MappingProxyType(
     dict.fromkeys((*PASSES_ON, "CheckNumerics", "EnsureShape"), _same)
     | {name: _function(name.lower()) for name in _FUNCTIONS}
