@@ -16,10 +16,22 @@ from typing import Any, Final, Literal
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import builtin_op
-from tfsmith.ops.families import CALLS
+from tfsmith.ops.families import CALLS, GIVEN
 from tfsmith.records import record
 
-__all__ = ["BAD", "EMPTY", "FOLDER", "NONFINITE", "WIDE", "Condition", "NodeKind", "Proof", "node_kind", "proven"]
+__all__ = [
+    "BAD",
+    "DEATH",
+    "EMPTY",
+    "FOLDER",
+    "NONFINITE",
+    "WIDE",
+    "Condition",
+    "NodeKind",
+    "Proof",
+    "node_kind",
+    "proven",
+]
 
 Condition = Literal["empty", "nonfinite", "wide", "bad"]
 EMPTY: Final = "empty"
@@ -30,6 +42,8 @@ WIDE: Final = "wide"
 """The engine is not proven where a tensor of the node has integers that do not fit 32 bits with a sign."""
 BAD: Final = "bad"
 """The engine computes something for inputs that TensorFlow refuses: ids out of range, shapes that do not fit."""
+DEATH: Final = "the process was ended by"
+"""How the reason of a case begins that killed the process."""
 FOLDER = Path(__file__).with_name("proven")
 
 
@@ -40,10 +54,12 @@ class Proof:
     Attributes:
         reason: Why it is not proven, in words; "" if it is.
         except_for: Inputs for which it is not.
+        may_die: Whether some of these kill the process.
     """
 
     reason: str = ""
     except_for: frozenset[Condition] = frozenset()
+    may_die: bool = False
 
     def __bool__(self) -> bool:
         return not self.reason
@@ -124,10 +140,6 @@ def _letters(equation: str) -> str:
     )
 
 
-_GIVEN = frozenset({"Const", "NoOp", "Placeholder"})
-"""What computes nothing."""
-
-
 def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Proof:
     """What conformance says of a node with these attributes, on this version of an engine.
 
@@ -140,7 +152,7 @@ def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Pro
     table = _table(engine, version)
     if table is None:
         return Proof(f"{engine} {version} was not checked")
-    if op in _GIVEN:
+    if op in GIVEN:
         return Proof()
     kind = node_kind(op, attrs)
     rows = table.get(op)
@@ -157,7 +169,8 @@ def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Pro
     for name, value in kind.attrs.items():
         if value not in row.get("attrs", {}).get(name, ()):
             return Proof(f"{op} was not checked with {name}={value}")
-    return Proof("", frozenset(_conditions(row)))
+    except_for = frozenset(_conditions(row))
+    return Proof("", except_for, any(DEATH in row[condition] for condition in except_for))
 
 
 def _conditions(row: Mapping[str, Any]) -> Iterable[Condition]:

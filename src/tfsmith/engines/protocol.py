@@ -184,11 +184,13 @@ class Options:
         write: Writes models for engines that load files.
         op_libraries: Shared libraries with ops that TensorFlow lacks.
         settings: Settings of the engine itself, by its own names.
+        isolate: Whether native code that is not proven runs in a process of its own.
     """
 
     write: WriteModel
     op_libraries: tuple[Path, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    isolate: bool = True
 
 
 class Compiled(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from tfsmith.engines.interpreter import Plan
 
-__all__ = ["Reference", "ReferenceProgram"]
+__all__ = ["Reference", "ReferenceProgram", "plan_tensors"]
 
 _OTHER = "run it with TensorFlow ({engine='tensorflow'})"
 _MOST_LINES = 20
@@ -69,6 +69,23 @@ def _lacks(graph: Graph, wanted: Iterable[str]) -> tuple[Lack, ...]:
 
 def _output_nodes(flat: FlatGraph) -> list[str]:
     return [parse_input(name).node for name in flat.outputs.values()]
+
+
+def plan_tensors(flat: FlatGraph, tensors: Sequence[str]) -> Plan:
+    """The plan of a few tensors inside of a program that keeps no state; takes its inputs in order.
+
+    Raises:
+        UnsupportedError: They need an op that has no value.
+    """
+    from tfsmith.engines.interpreter import Interpreter
+
+    return Interpreter(flat.graph, {}, _no_file, lambda line: None).plan(list(flat.inputs.values()), tensors)
+
+
+def _no_file(name: bytes) -> Path:
+    from tfsmith.ops.values import OpError
+
+    raise OpError("it reads a file")
 
 
 class ReferenceProgram:
@@ -168,9 +185,9 @@ class ReferenceProgram:
         from tfsmith.ops.values import OpError
 
         found = self._assets.get(name)
-        shown = Path(name.decode("utf-8", "replace"))
+        shown = Path(name.decode("utf-8", "replace")).name
         if found is None:
-            what = f"it reads the file {str(shown)!r}, which is no asset of the model"
+            what = f"it reads the file {shown!r}, which is no asset of the model"
             raise OpError(what, f"write a SavedModel that has it, or {_OTHER}")
         if not found.is_file():
             raise OpError(f"the asset {found.name!r} is missing", "fetch the model again, with its assets")

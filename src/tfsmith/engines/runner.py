@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from threading import Lock
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from tfsmith.engines.choose import compile_on
 from tfsmith.engines.compare import compare_arrays, non_finite, tolerance_for
 from tfsmith.engines.feeds import bind_feeds, find_input, unknown_input
 from tfsmith.engines.program import ModelProgram
@@ -25,12 +26,15 @@ __all__ = [
     "batch_rows",
     "check_engine",
     "chunk_rows",
+    "compile_other",
     "compile_program",
     "mixed_output",
     "run_in_chunks",
 ]
 
 AUTO = "auto"
+_SECOND = ("reference", "tensorflow", "openvino")
+"""Engines that say whether another one is right, the most exact first."""
 _CHUNK_BYTES = 1 << 25
 """Inputs of one chunk, at most."""
 _INNER = 1000
@@ -52,7 +56,7 @@ def check_engine(name: str) -> None:
 
 
 def compile_program(program: ModelProgram, engine: str, options: Options) -> Runner:
-    """Makes a program ready to run, on the engine of this name, or with "auto" on the first that can.
+    """Makes a program ready to run, on the engine of this name, or with "auto" on the first that is proven to.
 
     Raises:
         EngineError: No engine is installed that has all that the program needs.
@@ -70,7 +74,8 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
             if missing is not None and len(names) > 1:
                 refusals.append(missing)
                 continue
-            return Runner(program, name, found.compile(program, options), tuple(refusals))
+            compiled = compile_on(found, program, options, only_proven=engine == AUTO)
+            return Runner(program, name, compiled, tuple(refusals))
         except LackError as refused:
             error = refused
             refusals.append(refused.what)
@@ -84,6 +89,18 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
     reasons = "; ".join(refusals)
     remedy = None if error is None or "pip install" in reasons else error.remedy  # that of the last, which can most
     raise EngineError(f"no engine can run it: {reasons}", path=program.path, remedy=remedy)
+
+
+def compile_other(program: ModelProgram, used: Collection[str], options: Options) -> Runner | None:
+    """Makes a program ready to run on an engine besides these: the first that can; None if none can."""
+    for name in _SECOND:
+        if name in used or engine_named(name).available() is not None:
+            continue
+        try:
+            return compile_program(program, name, options)
+        except TfsmithError:  # it cannot; there may be another
+            continue
+    return None
 
 
 class Runner:

@@ -21,6 +21,7 @@ __all__ = [
     "ENTERS",
     "EXITS",
     "FILES_OF_TABLES",
+    "GIVEN",
     "HANDLE_ENDS",
     "HANDLE_FACTS",
     "HANDLE_READS",
@@ -29,6 +30,7 @@ __all__ = [
     "ID_INPUTS",
     "INITIAL_WRITES",
     "INPUTS",
+    "LEAST_RANK",
     "LIKELY_OUTPUTS",
     "LOOPS",
     "MERGES",
@@ -208,6 +210,10 @@ ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "Re
 # Others
 
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
+GIVEN = _ops("Const Placeholder NoOp")
+"""They compute nothing."""
+LEAST_RANK: Mapping[str, int] = MappingProxyType({"Where": 1})
+"""They refuse a first input of fewer dimensions, but only when they run."""
 ORDERING = _ops("NoOp ControlTrigger")
 """They only order others."""
 WITHOUT_OUTPUTS = ORDERING | {"Assert"}

@@ -352,10 +352,11 @@ def _images(ask: Ask) -> Known:
 
 @shape("BiasAdd")
 def _bias_add(ask: Ask) -> Known:
-    dims, bias = ask.at_least(0, 2), ask.dims(1, 1)
+    is_first = ask.text("data_format", "NHWC").startswith("NC")
+    dims, bias = ask.at_least(0, 3 if is_first else 2), ask.dims(1, 1)
     if dims is None or bias is None:
         return Known(dims)
-    at = 1 if ask.text("data_format", "NHWC").startswith("NC") else len(dims) - 1
+    at = 1 if is_first else len(dims) - 1
     channels = equal(dims[at], bias[0], f"channels of {text(dims)} and the bias")
     return Known((*dims[:at], channels, *dims[at + 1 :]))
 

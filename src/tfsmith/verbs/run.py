@@ -9,20 +9,28 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfsmith.engines.compare import blocks, non_finite
+from tfsmith.engines.compare import (
+    ArrayDifference,
+    Tolerance,
+    blocks,
+    compare_arrays,
+    non_finite,
+    tolerance_for,
+)
 from tfsmith.engines.feeds import check_names
-from tfsmith.engines.program import make_program
+from tfsmith.engines.program import ModelProgram, make_program
 from tfsmith.engines.protocol import Lack, Options, Port, engine_named
 from tfsmith.engines.runner import (
     AUTO,
     Runner,
     check_engine,
     chunk_rows,
+    compile_other,
     compile_program,
     mixed_output,
     run_in_chunks,
 )
-from tfsmith.errors import Hint, UsageError
+from tfsmith.errors import EngineError, Hint, UsageError
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.model import Model
 from tfsmith.records import record
@@ -40,13 +48,66 @@ if TYPE_CHECKING:
 
     from tfsmith.verbs.shared import Feeds, Files, Loads, ModelOrPath, Names, Out, Progress
 
-__all__ = ["FLAGS", "RunResult", "compile", "engine_lacks", "engine_options", "run"]
+__all__ = ["FLAGS", "CrossCheck", "RunResult", "compile", "engine_lacks", "engine_options", "run"]
 
 FLAGS = {"out": ("--output",), "outputs": ("--fetch",)}
 _SHOWN = 6
 """Values of an output in the table."""
 _MOST_JSON = 10_000
 """Values of an output in JSON; larger ones go to a file."""
+
+
+@record
+class CrossCheck:
+    """The results of another engine, held against those of the first. It is true if they are the same.
+
+    Attributes:
+        engine: The other engine's name.
+        version: Its version.
+        outputs: How far apart the results are, by key.
+        tolerances: How far apart they may be.
+    """
+
+    engine: str
+    version: str
+    outputs: Mapping[str, ArrayDifference]
+    tolerances: Mapping[str, Tolerance]
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both engines computed the same."""
+        return not any(found.reason for found in self.outputs.values())
+
+    def __bool__(self) -> bool:
+        return self.is_same
+
+    def report(self, first: str) -> Iterator[Section | str]:
+        """A row for each output, and the verdict."""
+        rows = [
+            (key, f"{found.max_abs:.3g}", f"{found.max_rel:.3g}", self.tolerances[key].shown(), found.reason or "same")
+            for key, found in self.outputs.items()
+        ]
+        yield Section(f"cross-check on {self.engine}", rows, ("key", "max abs", "max rel", "allowed", "verdict"))
+        said = "compute the same" if self.is_same else "differ"
+        yield f"The engines {first} and {self.engine} {said}."
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data, ready for JSON."""
+        return {
+            "engine": self.engine,
+            "version": self.version,
+            "same": self.is_same,
+            "outputs": {
+                key: {
+                    "max_abs": found.max_abs,
+                    "max_rel": found.max_rel,
+                    "atol": self.tolerances[key].absolute,
+                    "rtol": self.tolerances[key].relative,
+                    "reason": found.reason,
+                }
+                for key, found in self.outputs.items()
+            },
+        }
 
 
 @record(eq=False, repr=False)
@@ -63,6 +124,7 @@ class RunResult(Result, Mapping[str, Any]):
         out: Where the arrays were written, if they were.
         notes: What to beware of: values that are NaN or infinite, and how the engine computes.
         remarks: How it was run.
+        crossed: How the results compare with those of another engine, if that was asked for.
     """
 
     results: Mapping[str, NDArray[Any]]
@@ -74,6 +136,7 @@ class RunResult(Result, Mapping[str, Any]):
     out: Path | None = None
     notes: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    crossed: CrossCheck | None = None
 
     def __getitem__(self, key: str) -> NDArray[Any]:
         return self.results[key]
@@ -85,19 +148,21 @@ class RunResult(Result, Mapping[str, Any]):
         return len(self.results)
 
     def __bool__(self) -> bool:
-        return True
+        return self.crossed is None or self.crossed.is_same
 
     def __repr__(self) -> str:
         return repr(dict(self.results))
 
-    def report(self) -> Iterator[Section]:
-        """A row for each output, and how long the repetitions took."""
+    def report(self) -> Iterator[Section | str]:
+        """A row for each output, how long the repetitions took, and how another engine compares."""
         rows = [(key, *_row(values)) for key, values in self.results.items()]
         yield Section("outputs", rows, ("key", "dtype", "shape", "min", "mean", "max", "values"))
         if self.seconds:
             times = (median(self.seconds), min(self.seconds), max(self.seconds), self._spread())
             row = (str(len(self.seconds)), *(f"{1000 * value:.2f} ms" for value in times))
             yield Section("time", [row], ("runs", "median", "fastest", "slowest", "spread"))
+        if self.crossed is not None:
+            yield from self.crossed.report(self.engine)
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -123,6 +188,8 @@ class RunResult(Result, Mapping[str, Any]):
                 "slowest": max(self.seconds),
                 "spread": self._spread(),
             }
+        if self.crossed is not None:
+            facts["cross_check"] = self.crossed.to_json()
         return facts
 
     def _spread(self) -> float:
@@ -147,6 +214,7 @@ def run(
     batch: int = 1,
     seed: int = 0,
     chunk: int | None = None,
+    cross_check: bool = False,
     force: bool = False,
     progress: Progress | None = None,
     **shared: Unpack[Loads],
@@ -169,11 +237,12 @@ def run(
         batch: The batch size of random and zeros.
         seed: Of random inputs.
         chunk: Run so many rows of a batch at a time; 0 for never. By itself only where a batch is large.
+        cross_check: Run it on another engine, too, and compare.
         force: Replace the file that is there.
         progress: Is called with the name of each step that begins.
 
     Returns:
-        The arrays by key.
+        The arrays by key. It is false if a cross-check found a difference.
 
     Raises:
         TfsmithError: What is wrong, where, and what to do.
@@ -194,10 +263,8 @@ def run(
     program = program.feeding(values)
     check_names(program.inputs, values)
     step("compiling")
-    with (
-        _folder(out) as folder,
-        compile_program(program, engine, engine_options(op_libraries)) as runner,
-    ):
+    options = engine_options(op_libraries)
+    with _folder(out) as folder, compile_program(program, engine, options) as runner:
         step("running")
         rows, remarks, notes = _chunk(runner, values, chunk) if repeat is None else (0, (), ())
         results: dict[str, NDArray[Any]]
@@ -211,6 +278,11 @@ def run(
                 start = time.perf_counter()
                 results = runner.run(values, warn=False)
                 seconds.append(time.perf_counter() - start)
+        crossed: CrossCheck | None = None
+        if cross_check:
+            step("running on another engine")
+            with _other(program, runner.engine, options) as other:
+                crossed = _crossed(other, values, rows, Path(folder) / "other", results)
         if out is not None:
             from tfsmith.formats.tensors.npz import write_arrays
 
@@ -228,7 +300,28 @@ def run(
             None if out is None else Path(out),
             (*runner.notes, *notes, *non_finite(results)),
             (f"engine: {runner.engine} {runner.version}{because}", *remarks),
+            crossed,
         )
+
+
+def _other(program: ModelProgram, used: str, options: Options) -> Runner:
+    found = compile_other(program, (used,), options)
+    if found is None:
+        remedy = "install another: pip install 'tfsmith[openvino]' or 'tfsmith[tensorflow]'"
+        raise EngineError(f"no engine besides {used} can run it to compare", path=program.path, remedy=remedy)
+    return found
+
+
+def _crossed(
+    other: Runner, feeds: Mapping[str, Any], rows: int, folder: Path, results: Mapping[str, NDArray[Any]]
+) -> CrossCheck:
+    """Runs the same on another engine, in as many chunks, and compares."""
+    if rows:
+        folder.mkdir()
+    found = run_in_chunks(other, feeds, rows, folder) if rows else other.run(feeds, warn=False)
+    tolerances = {key: tolerance_for(values.dtype.name, reordered=True) for key, values in results.items()}
+    compared = {key: compare_arrays(values, found[key], tolerances[key]) for key, values in results.items()}
+    return CrossCheck(other.engine, other.version, compared, tolerances)
 
 
 def _check(repeat: int | None, batch: int, seed: int, chunk: int | None, out: Out) -> None:

@@ -18,7 +18,7 @@ from tfsmith.engines.compare import (
 from tfsmith.engines.feeds import Fill
 from tfsmith.engines.program import ModelProgram, make_program
 from tfsmith.engines.protocol import Port
-from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_program
+from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_other, compile_program
 from tfsmith.engines.samples import Arrays, InputMaker, PortPair, pair_inputs, pair_outputs
 from tfsmith.errors import Hint, TfsmithError, UsageError
 from tfsmith.ir.model import Model
@@ -93,6 +93,7 @@ class Verified(Result):
         batches: With which batch sizes, where the models leave them open.
         notes: What was left out, or is strange.
         parted: The first node at which they part, if that was asked for and they do.
+        arbiter: The engine that was asked as well, and finds a difference, too.
     """
 
     outputs: tuple[OutputCheck, ...]
@@ -101,6 +102,7 @@ class Verified(Result):
     batches: tuple[int, ...]
     notes: tuple[str, ...] = ()
     parted: FirstDifference | None = None
+    arbiter: str = ""
 
     @property
     def is_same(self) -> bool:
@@ -115,7 +117,8 @@ class Verified(Result):
         """What ran them, and how often."""
         ran = self.engines[0] if self.engines[0] == self.engines[1] else " against ".join(self.engines)
         sizes = f", batch sizes {', '.join(map(str, self.batches))}" if self.batches else ""
-        return (f"engine: {ran}; {plural(self.samples, 'run')}{sizes}",)
+        confirmed = f"; {self.arbiter} finds a difference, too" if self.arbiter else ""
+        return (f"engine: {ran}; {plural(self.samples, 'run')}{sizes}{confirmed}",)
 
     def report(self) -> Iterator[Section | str]:
         """A row for each output, the verdict, and where the models part."""
@@ -176,6 +179,7 @@ class Verified(Result):
             "parted": None
             if parted is None
             else {"node": parted.node, "op": parted.op, "reason": parted.reason, "checked": parted.checked},
+            "arbiter": self.arbiter,
         }
 
 
@@ -295,7 +299,11 @@ def verify(
         failed = _failed_outputs(one, compared, rule)
         return Verified(failed, ran, count, sizes, (*left_out, f"{_FAILED}: {failure.what}"), where)
     checks, worst, odd = _compare(one, other, compared, rule, tried.constant)
-    found = Verified(tuple(checks), ran, count, sizes, (*left_out, *odd, *tried.notes))
+    notes = (*left_out, *odd, *tried.notes)
+    found = Verified(tuple(checks), ran, count, sizes, notes)
+    if engines == (AUTO, AUTO) and not found.is_same:
+        step("asking another engine")
+        found = _arbitrated(found, pair, tried, compared, rule)
     if not bisect:
         return found
     step("looking for the first node that differs")
@@ -472,6 +480,41 @@ def _fed_to(pairs: Sequence[PortPair], side: str, fed: Sequence[Mapping[str, Any
     keys = {pair.key: pair.a if side == "a" else pair.b for pair in pairs}
     for feeds in fed:
         yield {key: feeds[name] for name, key in keys.items() if key is not None and name in feeds}
+
+
+def _arbitrated(
+    verified: Verified, models: ModelPair, tried: _Tried, outputs: Sequence[PortPair], rule: _Rule
+) -> Verified:
+    """What a second engine says of two models that differ; its word counts where it finds them the same.
+
+    Args:
+        verified: What the first engine found.
+        models: The models, and the engines that they ran on.
+        tried: The inputs.
+        outputs: How the outputs are paired.
+        rule: Which tolerance counts.
+    """
+    found: list[_Results] = []
+    for program, side in ((models.a, "a"), (models.b, "b")):
+        runner = compile_other(program, (*models.engines, "openvino"), models.options)
+        if runner is None:
+            return verified
+        with runner:
+            try:
+                runs = tuple(runner.run(feeds, warn=False) for feeds in _fed_to(models.inputs, side, tried.feeds))
+            except TfsmithError as error:
+                note = f"{runner.engine} cannot say which of the results is right: {error.what}"
+                return replace(verified, notes=(*verified.notes, note))
+            found.append(_Results(runner.engine, runner.version, runner.outputs, runs))
+    one, other = found
+    reordered = one.engine != other.engine or one.engine == "tensorflow"
+    checks, _, _ = _compare(one, other, outputs, replace(rule, reordered=reordered), tried.constant)
+    asked = " and ".join(dict.fromkeys((one.engine, other.engine)))
+    if any(check.reason for check in checks):
+        return replace(verified, arbiter=asked)
+    before = " and ".join(dict.fromkeys(models.engines))
+    note = f"{before} computes them differently, but {asked} the same: the difference is that engine's"
+    return replace(verified, outputs=tuple(checks), notes=(*verified.notes, note))
 
 
 def _where_it_fails(models: ModelPair, feeds: Mapping[str, NDArray[Any]], failure: TfsmithError) -> FirstDifference:

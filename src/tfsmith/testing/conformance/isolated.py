@@ -44,7 +44,7 @@ _OVER = b"over"
 
 def engine_compute(engine: str) -> Compute:
     """What computes a case on the engine of this name, or with "auto" on the one that is chosen."""
-    options = engine_options()
+    options = replace(engine_options(), isolate=False)
 
     def compute(case: Case) -> Sequence[Any]:
         model = Model("graphdef", (MetaGraph(Part.of(case.graph())),))
