@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from tfsmith.errors import UnsupportedError
 from tfsmith.ops.samples import samples_of
 from tfsmith.testing.conformance import isolated
 from tfsmith.testing.conformance.__main__ import main
-from tfsmith.testing.conformance.isolated import check_isolated
+from tfsmith.testing.conformance.isolated import check_isolated, engine_compute
 
 DIES = """
 import json, os, sys
@@ -45,6 +46,14 @@ def test_the_command_finds_what_openvino_gets_wrong(capsys: pytest.CaptureFixtur
     assert told["engine"] == "openvino"
     kinds = {row["kind"] for row in told["cases"]}
     assert {"equal", "wrong"} <= kinds
+
+
+def test_openvino_refuses_complex_inputs() -> None:
+    pytest.importorskip("openvino")
+    (samples,) = (one for one in samples_of("Snapshot") if one.family == "flow")
+    case = next(one for one in samples.cases() if one.name == "complex64")
+    with pytest.raises(UnsupportedError, match="OpenVINO leaves out imaginary parts"):
+        engine_compute("openvino")(case)
 
 
 def test_the_command_on_values(capsys: pytest.CaptureFixture[str]) -> None:

@@ -275,6 +275,7 @@ _FAILED = re.compile(
 _NOISE = re.compile(r"^(Exception from \S+|Check '.*' failed at \S+|FrontEnd API failed with \w+|At:)[:.]?$")
 _MOST_TEXT = 400
 _NO_OP = "OpenVINO has no such op"
+_COMPLEX = (dtype_named("complex64"), dtype_named("complex128"))
 
 
 class OpenVino:
@@ -387,6 +388,7 @@ class _Converted:
 
         self.program = program
         self.flat = _ranked(program.flat(fed), ranks)
+        _check_types(program, self.flat.graph)
         outputs = _tensors(self.flat)
         self.handover = Handover(self.flat.graph, outputs)
         frontend = FrontEndManager().load_by_framework("tf")
@@ -399,6 +401,15 @@ class _Converted:
         if len(self.model.outputs) != len(outputs):
             what = f"OpenVINO made {len(self.model.outputs)} outputs of {len(outputs)}"
             raise EngineError(what, path=program.path, remedy=_OTHER)
+
+
+def _check_types(program: Program, graph: Graph) -> None:
+    """Refuses complex inputs and constants, whose imaginary parts OpenVINO would leave out without a word."""
+    kinds = {node.name: node.peek("dtype") for node in graph if node.op in ("Placeholder", "Const")}
+    names = tuple(name for name, kind in kinds.items() if kind is not None and kind.dtype in _COMPLEX)
+    if names:
+        lack = Lack("complex numbers", names, "OpenVINO leaves out imaginary parts")
+        raise LackError("openvino", [lack], path=program.path, remedy=_OTHER)
 
 
 def _tensors(flat: FlatGraph) -> list[str]:

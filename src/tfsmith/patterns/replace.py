@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from tfsmith.errors import InvalidModelError, Note, UnsupportedError, UsageError
 from tfsmith.ir.attr import Attr
@@ -22,8 +22,6 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.recipe import Match, Miss, Recipe
 from tfsmith.ops.inference import Inference
 from tfsmith.patterns.build import InputRef, NewNode
-from tfsmith.patterns.index import captured_variables
-from tfsmith.patterns.matcher import Found, Matcher
 from tfsmith.patterns.replaceable import (
     Outside,
     Planned,
@@ -37,6 +35,9 @@ from tfsmith.patterns.replaceable import (
 )
 from tfsmith.records import record
 from tfsmith.records import replace as changed
+
+if TYPE_CHECKING:
+    from tfsmith.patterns.matcher import Found
 
 __all__ = [
     "Edit",
@@ -363,6 +364,9 @@ def find(model: Model, recipe: Recipe, *, functions: bool = True) -> list[Found]
     Raises:
         UsageError: The recipe contradicts itself.
     """
+    from tfsmith.patterns.index import captured_variables  # rules need none of this
+    from tfsmith.patterns.matcher import Matcher
+
     matcher = Matcher(recipe)
     bodies: list[tuple[str | None, Body]] = [(None, model.graph)]
     bodies += model.graph.library.items() if functions else ()

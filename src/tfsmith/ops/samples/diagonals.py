@@ -51,6 +51,7 @@ def _band(op: str) -> Iterator[Case]:
     wide = numpy.array(1, "int64")
     yield case(op, numbers("float32", 3, 3), wide, wide, name="in int64")
     yield case(op, numbers("float32", 3), _one(0), _one(0), name="a vector", unknown=True)
+    yield case(op, numbers("float32", 3, 3), _ints(1), _one(0), name="a number in a vector", unknown=True)
     edges = numpy.array([[1, float("nan")], [float("inf"), 2]], "float32")
     yield case(op, edges, _one(0), _one(0), name="NaN and infinity")
 

@@ -58,6 +58,7 @@ def _reductions(op: str) -> Iterator[Case]:
     yield case(op, numbers(main, 0, 3), numpy.array(1, "int32"), name="to nothing")
     yield case(op, numbers(main, 0, 0), numpy.array([0, 1], "int32"), name="whole of nothing")
     yield case(op, numbers(main), numpy.zeros(0, "int32"), name="scalar")
+    yield case(op, numbers(main, 2, 3), numpy.array([[1], [0]], "int32"), name="a matrix of axes", unknown=True)
     yield case(op, numbers(main, 1, 1), numpy.array([0, 1], "int32"), name="one element")
     yield case(op, numbers(main, 2, 3, 4), numpy.array([1], "int32"), name="constant axes", constants=(1,))
 
@@ -81,6 +82,7 @@ def _arguments(op: str) -> Iterator[Case]:
             given = numpy.array(axis, index)
             yield case(op, x, given, name=f"axis {axis} in {index} as {out}", output_type=out, unknown=True)
     yield case(op, numbers("float32", 5), numpy.array(0, "int32"), name="vector")
+    yield case(op, numbers("float32", 5), numpy.array([0], "int32"), name="axis in a vector", unknown=True)
     yield case(op, numbers("float32", 0, 3), numpy.array(0, "int32"), name="of nothing", unknown=True)
     yield case(op, numbers("float32", 0, 3), numpy.array(1, "int32"), name="to nothing")
 
@@ -104,6 +106,7 @@ def _running(op: str) -> Iterator[Case]:
         op, edges[:3], numpy.array(0, "int32"), name="infinity, exclusive, reverse", exclusive=True, reverse=True
     )
     yield case(op, numbers("float32"), numpy.array(0, "int32"), name="scalar", unknown=True)
+    yield case(op, numbers("float32", 3), numpy.array([0], "int32"), name="axis in a vector", unknown=True)
 
 
 @samples("SegmentSum SegmentProd SegmentMax SegmentMin SegmentMean", n_eps=8)
@@ -136,6 +139,7 @@ def _unsorted_segments(op: str) -> Iterator[Case]:
     yield case(op, x, numpy.array([0, 1], "int32"), numpy.array(-1, "int32"), name="negative count", unknown=True)
     yield case(op, x[:0], numpy.zeros(0, "int32"), count, name="empty")
     yield case(op, x, numpy.array([0, 1], "int32"), numpy.array(0, "int32"), name="no segments", unknown=True)
+    yield case(op, x, numpy.array([0, 1], "int32"), numpy.array([3], "int32"), name="count in a vector", unknown=True)
     edges = _array("float32", [_NAN, 1, _INF, -_INF])
     yield case(op, edges, numpy.array([0, 0, 1, 2], "int32"), count, name="edges")
 

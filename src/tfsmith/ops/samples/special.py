@@ -85,6 +85,9 @@ def _betainc(op: str) -> Iterator[Case]:
     half = _array("float32", 0.5)
     yield case(op, half, half, _array("float32", [0.25, 0.5]), name="scalars")
     yield case(op, half, _array("float32", [1, 2, 3]), _array("float32", [0.25, 0.5]), name="do not fit", unknown=True)
+    yield case(
+        op, half, _array("float32", [[1], [2]]), _array("float32", [0.25, 0.5]), name="no broadcast", unknown=True
+    )
 
 
 @samples("Zeta", ulps=32, n_eps=8)
@@ -93,6 +96,7 @@ def _zeta(op: str) -> Iterator[Case]:
     for kind in ("float32", "float64"):
         yield case(op, *_array(kind, pairs).T.copy(), name=kind)
         edges = [(1, 1), (0.5, 1), (2, 0), (2, -1), (2, -0.5), (3, -2.5), (2.5, -0.5), (_NAN, 1), (2, _NAN)]
+        edges += [(3, 0), (3, -2), (4, -3), (1, _NAN), (2.5, 0), (1, -1)]
         yield case(op, *_array(kind, edges).T.copy(), name=f"{kind}, edges")
 
 

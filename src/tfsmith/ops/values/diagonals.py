@@ -35,7 +35,8 @@ def _diag_part(x: NDArray[Any]) -> Any:
 def _matrix_band_part(x: NDArray[Any], num_lower: NDArray[Any], num_upper: NDArray[Any]) -> Any:
     _check_matrix(x)
     rows, columns = x.shape[-2:]
-    low, high = scalar(num_lower, "the number of lower diagonals"), scalar(num_upper, "the number of upper diagonals")
+    low = scalar(num_lower, "the number of lower diagonals", strict=True)
+    high = scalar(num_upper, "the number of upper diagonals", strict=True)
     check(low <= rows, f"{low} lower diagonals are more than the {rows} rows")
     check(high <= columns, f"{high} upper diagonals are more than the {columns} columns")
     steps = numpy.arange(columns) - numpy.arange(rows)[:, None]

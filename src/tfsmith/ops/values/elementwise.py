@@ -109,14 +109,14 @@ def _truncate_div(x: NDArray[Any], y: NDArray[Any]) -> Any:
 def _floor_div(x: NDArray[Any], y: NDArray[Any]) -> Any:
     if x.dtype.kind not in "iu":
         return numpy.asarray(numpy.floor(x / y))
-    _check_divisor(y)
+    _check_divisor(x, y)
     return numpy.asarray(x // y)
 
 
 @value("FloorMod")
 def _floor_mod(x: NDArray[Any], y: NDArray[Any]) -> Any:
     if x.dtype.kind in "iu":
-        _check_divisor(y)
+        _check_divisor(x, y)
         return numpy.asarray(x % y)
     rest = rounded(numpy.fmod, x, y)
     return numpy.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
@@ -125,7 +125,7 @@ def _floor_mod(x: NDArray[Any], y: NDArray[Any]) -> Any:
 @value("Mod TruncateMod")
 def _truncate_mod(x: NDArray[Any], y: NDArray[Any]) -> Any:
     if x.dtype.kind in "iu":
-        _check_divisor(y)
+        _check_divisor(x, y)
     return rounded(numpy.fmod, x, y)
 
 
@@ -415,14 +415,14 @@ def _broadcast(x: NDArray[Any], y: NDArray[Any]) -> bool:
     return True
 
 
-def _check_divisor(y: NDArray[Any]) -> None:
-    if not y.all():
+def _check_divisor(x: NDArray[Any], y: NDArray[Any]) -> None:
+    if x.size and not y.all():
         raise OpError("division of whole numbers by zero")
 
 
 def _quotient(x: NDArray[Any], y: NDArray[Any]) -> NDArray[Any]:
     """The quotient of whole numbers, rounded toward zero."""
-    _check_divisor(y)
+    _check_divisor(x, y)
     rest = numpy.fmod(x, y)
     return numpy.asarray((x - rest) // y)
 

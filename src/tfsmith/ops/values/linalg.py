@@ -87,7 +87,7 @@ def _matrix_solve_ls(matrix: NDArray[Any], rhs: NDArray[Any], l2_regularizer: ND
     )
     if not fast:
         return numpy.matmul(numpy.linalg.pinv(matrix), rhs).astype(matrix.dtype)
-    penalty = matrix.dtype.type(scalar(l2_regularizer, "the regularizer"))
+    penalty = matrix.dtype.type(scalar(l2_regularizer, "the regularizer", strict=True))
     turned = _adjoint(matrix)
     if matrix.shape[-2] >= matrix.shape[-1]:
         inner = numpy.matmul(turned, matrix) + penalty * numpy.eye(matrix.shape[-1], dtype=matrix.dtype)

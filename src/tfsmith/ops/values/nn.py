@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["activation", "add_bias", "normalized"]
 
+_BLOCK = 1 << 16
+"""How many elements are normalized at once: they stay in the processor's cache."""
 _SELU_SCALE = 1.0507009873554804934193349852946
 _SELU_SCALE_ALPHA = 1.7580993408473768599402175208123
 
@@ -188,10 +190,15 @@ def normalized(
 ) -> Any:
     """Batch normalization along the last axis, in the type of the statistics."""
     factor = scale / numpy.sqrt(variance + variance.dtype.type(epsilon))
-    y = x - mean
-    y *= factor
-    y += offset
-    return y
+    rows = x.reshape(x.size // max(x.shape[-1], 1), x.shape[-1])
+    y = numpy.empty(rows.shape, numpy.result_type(x, factor))
+    step = max(_BLOCK // max(x.shape[-1], 1), 1)
+    for start in range(0, len(rows), step):
+        part = y[start : start + step]
+        numpy.subtract(rows[start : start + step], mean, out=part)
+        part *= factor
+        part += offset
+    return y.reshape(x.shape)
 
 
 @value("FusedBatchNorm FusedBatchNormV2")

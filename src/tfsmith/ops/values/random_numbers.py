@@ -239,8 +239,8 @@ def _seeded(seed: NDArray[Any]) -> Generator:
 def _keyed(key: NDArray[Any], counter: NDArray[Any], alg: NDArray[Any]) -> Generator:
     check(int(alg) in (1, 3), f"algorithm {int(alg)} is not Philox")
     check(key.shape == (1,), f"the key must be one number, not shape {list(key.shape)}")
-    check(counter.ndim == 1 and counter.size >= 2, f"the counter must be two numbers, not shape {list(counter.shape)}")
-    return Generator(int(key[0]), int(counter[0]) | int(counter[1]) << 64)
+    check(counter.ndim == 1 and counter.size > 0, f"the counter must be two numbers, not shape {list(counter.shape)}")
+    return Generator(int(key[0]), sum(int(part) << 64 * place for place, part in enumerate(counter[:2])))
 
 
 # What is made of words

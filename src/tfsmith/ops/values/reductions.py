@@ -201,12 +201,11 @@ def _unsorted_segment_min(data: NDArray[Any], ids: NDArray[Any], num_segments: N
 
 def _reduce(function: Callable[[Any, tuple[int, ...]], Any], x: NDArray[Any], axes: NDArray[Any]) -> NDArray[Any]:
     """Reduces along axes; halves are computed wide and rounded once."""
-    check(axes.ndim <= 1, f"the axes must be a scalar or a vector, and have shape {list(axes.shape)}")
     return numpy.asarray(function(wide(x), axes_of(axes, x.ndim))).astype(x.dtype, copy=False)
 
 
 def _axis_to_search(x: NDArray[Any], axis: NDArray[Any]) -> int:
-    place = axis_of(scalar(axis, "the axis"), x.ndim)
+    place = axis_of(scalar(axis, "the axis", strict=True), x.ndim)
     check(x.shape[place] > 0, f"axis {place} of shape {list(x.shape)} is empty")
     return place
 
@@ -235,7 +234,7 @@ def _running(
     function: Callable[..., Any], x: NDArray[Any], axis: NDArray[Any], start: float, exclusive: bool, reverse: bool
 ) -> NDArray[Any]:
     """Runs a function of two along an axis: from its end if reversed, without the element itself if exclusive."""
-    place = axis_of(scalar(axis, "the axis"), x.ndim)
+    place = axis_of(scalar(axis, "the axis", strict=True), x.ndim)
     if not x.size:
         return x
     turned = numpy.moveaxis(x, place, 0)
@@ -280,7 +279,7 @@ def _picked(
     check_ids(indices, len(data))
     count = _count_sorted(indices, ids)
     if num_segments is not None:
-        wanted = scalar(num_segments, "the number of segments")
+        wanted = scalar(num_segments, "the number of segments", strict=True)
         check(wanted >= count, f"segment id {count - 1} is not in [0, {wanted})")
         count = wanted
     totals = _segments(wide(data)[indices], ids, count, numpy.add, 0)
@@ -305,7 +304,7 @@ def _unsorted(
     data: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any], function: Callable[..., Any], start: Any
 ) -> NDArray[Any]:
     """Segments in any order; what has a negative id belongs to none."""
-    count = scalar(num_segments, "the number of segments")
+    count = scalar(num_segments, "the number of segments", strict=True)
     check(count >= 0, f"the number of segments is negative: {count}")
     check(data.shape[: ids.ndim] == ids.shape, f"ids of shape {list(ids.shape)} do not begin shape {list(data.shape)}")
     rest = data.shape[ids.ndim :]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tfsmith.ops.values import value
-from tfsmith.ops.values.arguments import rounded
+from tfsmith.ops.values.arguments import check, rounded
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -108,6 +108,8 @@ def _igammac(a: NDArray[Any], x: NDArray[Any]) -> Any:
 
 @value("Betainc")
 def _betainc(a: NDArray[Any], b: NDArray[Any], x: NDArray[Any]) -> Any:
+    shapes = {one.shape for one in (a, b, x) if one.ndim}
+    check(len(shapes) <= 1, f"shapes {', '.join(str(list(shape)) for shape in sorted(shapes))} differ")
     return in_double(_beta_part, a, b, x)
 
 
@@ -278,8 +280,9 @@ def _hurwitz(x: NDArray[Any], q: NDArray[Any]) -> Any:
         total = total + bernoulli * factor / float(numpy.prod(numpy.arange(1.0, 2 * number + 1)))
         factor = factor * (s + 2 * number - 1) * (s + 2 * number) / (end * end)
     pole = (q <= 0) & (q == numpy.floor(q))
-    found = numpy.where(good, numpy.where(pole, numpy.inf, total), numpy.nan)
-    return numpy.where(numpy.isnan(q), numpy.nan, numpy.where(x == 1, numpy.inf, found))
+    at_pole = numpy.where(x % 2 == 0, numpy.inf, numpy.nan)  # odd powers have both signs there
+    found = numpy.where(good, numpy.where(pole, at_pole, total), numpy.nan)
+    return numpy.where(x == 1, numpy.inf, numpy.where(numpy.isnan(q), numpy.nan, found))
 
 
 def _erf_quick(x: NDArray[Any]) -> NDArray[Any]:
