@@ -50,6 +50,7 @@ from tfsmith.verbs.shared import Result as Result
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs
 from tfsmith.verbs.show import show as show
+from tfsmith.verbs.show import summarize as summarize
 from tfsmith.verbs.thaw import thaw as thaw
 from tfsmith.verbs.verify import Verified as Verified
 from tfsmith.verbs.verify import verify as verify
@@ -58,6 +59,5 @@ from tfsmith.verbs.weights import load_bert as load_bert
 from tfsmith.verbs.weights import load_weights as load_weights
 from tfsmith.verbs.weights import map_weights as map_weights
 from tfsmith.verbs.weights import save_weights as save_weights
-from tfsmith.view.summary import summarize as summarize
 
 __all__: list[str]

@@ -4,7 +4,8 @@ Every error says *what* is wrong, *where* (file, byte offset, node or tensor) an
 kept apart, so that a program can read them and the command line can print them as one line.
 
 An error, or a note, that is about an option names it as the verb's function does, in braces: `{checkpoint}`,
-`{force=True}`, `{min_elements=0}`. Python shows that as it is, the command line as its flags.
+`{force=True}`, `{min_elements=0}`. Python shows that as it is, the command line as its flags. A whole call is written
+so, too, by `call`: `{show(model, outputs=True)}` is `tfsmith.show(model, outputs=True)` or `tfsmith show --outputs`.
 """
 
 from __future__ import annotations
@@ -12,11 +13,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from types import MappingProxyType
+from typing import Any
 
 from tfsmith.records import record
 
 __all__ = [
+    "BRACES",
+    "Hint",
     "Speller",
+    "call",
+    "data_of",
     "in_python",
     "worded",
     "Note",
@@ -36,13 +43,34 @@ __all__ = [
 ]
 
 Speller = Callable[[str, "str | None"], str]
-"""How an option is given, by its name in Python and its value, if that is spoken of."""
-_OPTION = re.compile(r"\{([a-z]\w+)(?:=([^{}]*))?\}")
+"""How an option is given, by its name in Python and its value, if that is spoken of; or a call of a verb, as a name
+with its arguments in parentheses."""
+_OPTION = re.compile(r"\{([a-z]\w+(?:\([^{}]*\))?)(?:=([^{}]*))?\}")
+
+_OPEN, _CLOSE = "\ue000", "\ue001"
+BRACES = MappingProxyType({ord(_OPEN): "{", ord(_CLOSE): "}"})
+"""What stands for braces inside of a call; `str.translate` takes it."""
 
 
 def in_python(name: str, value: str | None) -> str:
-    """An option as an argument in Python."""
+    """An option as an argument in Python; a call as it is."""
+    if name.endswith(")"):
+        return f"`tfsmith.{name.translate(BRACES).replace('(MODEL', '(model')}`"
     return f"{name}=" if value is None else f"{name}={value}"
+
+
+def call(function: str, /, *given: Any, **options: Any) -> str:
+    """A call of a public function in an error, a note or a remedy, as data, which each door words as its own.
+
+    Args:
+        function: Its name.
+        given: What it gets by place: paths, or the word `MODEL`, or `model`, which the command line leaves out.
+        options: What it gets by name.
+    """
+    words = [str(one) if str(one) in ("MODEL", "model") else repr(str(one)) for one in given]
+    words += [f"{name}={value!r}" for name, value in options.items()]
+    inside = ", ".join(words).replace("{", _OPEN).replace("}", _CLOSE)
+    return f"{{{function}({inside})}}"
 
 
 def worded(text: str, spell: Speller = in_python) -> str:
@@ -53,7 +81,32 @@ def worded(text: str, spell: Speller = in_python) -> str:
         spell: Takes an option's name in Python, and its value if there is one, and says how to give it. By default as
             an argument in Python.
     """
+    text = data_of(text)
     return _OPTION.sub(lambda found: spell(found[1], found[2]), text) if "{" in text else text
+
+
+def data_of(text: str) -> str:
+    """A text with its options in braces, as it was written."""
+    return text.data if isinstance(text, Hint) else text
+
+
+class Hint(str):
+    """A text that names options: as Python words it, and as data for who words it otherwise.
+
+    Attributes:
+        data: The text with options in braces; see `worded`.
+    """
+
+    data: str
+
+    def __new__(cls, text: str) -> Hint:
+        """The text as Python words it."""
+        made = str.__new__(cls, worded(text))
+        made.data = data_of(text)
+        return made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Hint, (self.data,)
 
 
 @record
@@ -94,11 +147,11 @@ class TfsmithError(Exception):
         where: str | None = None,
         remedy: str | None = None,
     ) -> None:
-        self.what = what
+        self.what = Hint(what)
         self.path = None if path is None else os.fspath(path)
         self.offset = offset
         self.where = where
-        self.remedy = remedy
+        self.remedy = None if remedy is None else Hint(remedy)
         super().__init__(self._render())
 
     def at(
@@ -113,7 +166,7 @@ class TfsmithError(Exception):
         self.path = self.path if path is None else os.fspath(path)
         self.offset = self.offset if offset is None else offset
         self.where = self.where if where is None else where
-        self.remedy = self.remedy if remedy is None else remedy
+        self.remedy = self.remedy if remedy is None else Hint(remedy)
         self.args = (self._render(),)
         return self
 

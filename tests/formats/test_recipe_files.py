@@ -123,8 +123,8 @@ OTHERS = {
     "words": (b"just some words", "nor any file that we know"),
 }
 REMEDIES = {
-    "pattern": "pass what `tfsmith extract` wrote",
-    "recipe": "pass what `tfsmith recipe make` wrote, a recipe in TOML, or a name of `tfsmith recipe list`",
+    "pattern": "pass what `tfsmith.extract(model)` wrote",
+    "recipe": "pass what `tfsmith.make_recipe()` wrote, a recipe in TOML, or a name of `tfsmith.list_recipes()`",
     "node": "pass the new node alone",
 }
 
@@ -143,7 +143,9 @@ def test_other_files_are_told_apart(tmp_path: Path, name: str, wanted: str) -> N
     assert says in caught.value.what
     if "wanted" in caught.value.what:
         makes = (wanted, name.partition(".")[0]) == ("recipe", "pattern")
-        assert ("recipe make PATTERN NODE RECIPE" if makes else REMEDIES[wanted]) in str(caught.value)
+        assert ("`tfsmith.make_recipe('PATTERN', 'NODE', 'RECIPE')`" if makes else REMEDIES[wanted]) in str(
+            caught.value
+        )
 
 
 def test_folders_and_missing_files(tmp_path: Path) -> None:
@@ -225,5 +227,5 @@ def test_load_recipe_takes_any_form(tmp_path: Path) -> None:
         tfsmith.load_recipe("gelluu")
     with pytest.raises(UnreadableFileError):
         tfsmith.load_recipe(str(tmp_path / "gone.pb"))
-    with pytest.raises(WrongFileError, match="recipe make PATTERN NODE RECIPE"):
+    with pytest.raises(WrongFileError, match=r"make_recipe\('PATTERN', 'NODE', 'RECIPE'\)"):
         tfsmith.load_recipe(write_files(tmp_path, {"p": PATTERN}) / "p")

@@ -137,7 +137,11 @@ def _main_file(target: Path) -> Path:
 
 
 def _rename(node: Node) -> Node:
-    return node.replace(inputs=(*node.inputs, "^x"), attrs={"new": 5})
+    return node.replace(inputs=(*node.inputs, _waits_for(node.name)), attrs={"new": 5})
+
+
+def _waits_for(name: str) -> str:
+    return "^small" if name == "x" else "^x"
 
 
 @pytest.mark.parametrize("name", ["x", "small", "large", "call", "sum"])
@@ -164,17 +168,17 @@ def _check_node(before: bytes, after: bytes) -> None:
     added = field(5, field(1, b"new") + field(2, b"\x18\x05"))
     assert split(after)[-1] == (5, added)
     message = parse("NodeDef", after)
-    assert list(message.input) == [*parse("NodeDef", before).input, "^x"]
+    assert list(message.input) == [*parse("NodeDef", before).input, _waits_for(message.name)]
     assert message.device == parse("NodeDef", before).device
 
 
 def test_edited_attribute_is_written_once_and_dropped_ones_are_gone(tmp_path: Path) -> None:
     model = tfsmith.load(GRAPH)
-    edited = _edit(model, "sum", lambda node: node.replace(op="Sub", attrs={"_class": None, "T": 7.5}))
+    edited = _edit(model, "sum", lambda node: node.replace(op="Mine", attrs={"_class": None, "T": 7.5}))
     assert edited.graph["sum"].get("T") == 7.5
     assert "_class" not in edited.graph["sum"].attrs
     node = parse("NodeDef", payloads(_saved(edited, tmp_path), 1)[4])
-    assert (node.name, node.op, list(node.input)) == ("sum", "Sub", ["call", "small:0", "^large"])
+    assert (node.name, node.op, list(node.input)) == ("sum", "Mine", ["call", "small:0", "^large"])
     assert {key: value.f for key, value in node.attr.items()} == {"T": 7.5}
 
 
@@ -259,12 +263,12 @@ def test_parts_of_one_message_add_up(tmp_path: Path) -> None:
 
 def test_new_nodes_go_where_they_are_put(tmp_path: Path) -> None:
     model = tfsmith.load(GRAPH)
-    added = Node("added", "Const", attrs={"dtype": 1, "shape": [1, 2]}, device="/cpu:0")
+    added = Node("added", "Mine", attrs={"dtype": 1, "shape": [1, 2]}, device="/cpu:0")
     graph = model.graph.replace(nodes=(added, *model.graph.nodes))
     after = _saved(model.replace_graph(graph), tmp_path)
     assert payloads(after, 1)[1:] == payloads(GRAPH, 1)
     node = parse("NodeDef", payloads(after, 1)[0])
-    assert (node.name, node.op, node.device, node.attr["dtype"].i) == ("added", "Const", "/cpu:0", 1)
+    assert (node.name, node.op, node.device, node.attr["dtype"].i) == ("added", "Mine", "/cpu:0", 1)
     assert list(node.attr["shape"].list.i) == [1, 2]
 
 

@@ -37,6 +37,7 @@ from tfsmith.testing.write import write_saved_model as write_test_model
 from tfsmith.wire.plan import tag
 
 MB = 2**20
+RANDOM = {"dtype": FLOAT, "T": attr_value(type=3)}
 ESCAPES = ["a\x1b[31mb", "a\x9b31mb", "a\nerror: b", "a\rb", "a\0b", "a\u202eb", "a\u2028b", "\x07"]
 
 
@@ -60,16 +61,18 @@ def test_names_cannot_command_a_terminal(tmp_path: Path, name: str) -> None:
     """They reach stdout and stderr escaped, and on one line: in tables, results, warnings and errors."""
     nodes = [
         node_def(name, "Placeholder", attrs={"dtype": FLOAT}, device=name),
-        node_def(f"dropout/{name}", "RandomUniform", [name], {name: attr_value(s=name.encode())}),
-        node_def("plain", "Identity", [f"dropout/{name}"]),  # files are known by the ops of their first three nodes
+        node_def(f"dropout/{name}", "RandomUniform", [name], {**RANDOM, name: attr_value(s=name.encode())}),
+        node_def(
+            "plain", "Identity", [f"dropout/{name}"], {"T": FLOAT}
+        ),  # files are known by the ops of their first three nodes
         node_def(f"out/{name}", f"Op{name}", ["plain", f"^{name}"]),
     ]
-    path = write_graph(tmp_path, nodes)
+    path = write_graph(tmp_path, nodes)  # files are known by the ops of their first three nodes
     answers = [sound("show", path, "--all"), sound("show", path, "--json", "--all")]
     answers.append(sound("freeze", path, "-o", tmp_path / "out", "--outputs", f"out/{name}"))
     assert [answer.code for answer in answers] == [0, 0, 0]
     assert "warning: dropout is live, so answers are random: dropout/" in answers[2].err
-    assert len(answers[2].out.splitlines()) == 2
+    assert len(answers[2].out.splitlines()) == 3
     answers.append(sound("freeze", path, "-o", tmp_path / "out", "--outputs", f"{name}gone"))
     assert answers[-1].code == 2
     answers.append(sound("show", tmp_path / name.replace("\0", "0")))
@@ -188,7 +191,7 @@ def test_outputs_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize("redirect", [">&-", "2>&-", ">&- 2>&-", "<&- >&- 2>&-", "2>/dev/full", ">/dev/full"])
 def test_closed_and_full_streams(tmp_path: Path, redirect: str) -> None:
-    path = write_graph(tmp_path, [X, Y, node_def("r", "RandomUniform")])
+    path = write_graph(tmp_path, [X, Y, node_def("r", "RandomUniform", ["y"], RANDOM)])
     full = redirect == ">/dev/full"
     for arguments, code in (
         (("show", path, "--all"), 2 if full else 0),

@@ -78,7 +78,9 @@ def test_a_constant_with_unknown_dimensions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", [1, 3, 7, 8, 20, 99])
 def test_a_few_bytes_that_claim_a_large_constant(tmp_path: Path, number: int) -> None:
-    path = write_graph(tmp_path, [const("c", tensor([2**60], number), number), node_def("y", "Identity", ["c"], {})])
+    path = write_graph(
+        tmp_path, [const("c", tensor([2**60], number), number), node_def("y", "Identity", ["c"], IDENTITY)]
+    )
     for answer in attack(path, tmp_path / "out"):
         assert answer.code == 0 or "there is no checkpoint to check" in answer.err or "impossible" in answer.err
     assert (tmp_path / "m.pb").stat().st_size < 200

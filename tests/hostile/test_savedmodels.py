@@ -414,7 +414,7 @@ def test_the_output_is_the_input_under_another_name(tmp_path: Path) -> None:
     data = tmp_path / "data"
     data.hardlink_to(path / "variables/variables.data-00000-of-00001")
     refused("freeze", path, "-o", data, says=says)
-    refused("freeze", graph, "-o", tmp_path / "loop", "--outputs", "y", says=["the output exists already"])
+    refused("freeze", graph, "-o", tmp_path / "loop", "--outputs", "y", says=["the output exists and is no folder"])
     sound("freeze", graph, "-o", tmp_path / "loop", "--outputs", "y", "--as", "pb", "--force")
     assert graph.read_bytes() == GRAPH
 

@@ -136,7 +136,7 @@ def test_duplicate_names_are_refused() -> None:
 def test_name_that_is_not_there_gets_the_nearest() -> None:
     with pytest.raises(NotFoundInModelError, match=r"there is no node 'net/conv/men'.*net/conv/mean"):
         NET["net/conv/men"]
-    with pytest.raises(NotFoundInModelError, match="--nodes"):
+    with pytest.raises(NotFoundInModelError, match="nodes=True"):
         NET["?"]
     assert "x" in NET
     assert "y" not in NET

@@ -41,7 +41,7 @@ def test_the_refusal_lists_tensors_and_offers_the_graph(bare: Path, verb: str) -
         tfsmith.export(checkpoint, bare / "out") if verb == "export" else tfsmith.freeze(checkpoint)
     said = f"{refused.value.what}; {refused.value.remedy}"  # the paths of the test make the line too long
     assert f"no graph to {verb}; it holds 2 tensors: model_variables/intercept, model_variables/slope" in said
-    assert "graph.pbtxt; pass that as MODEL and this as {checkpoint}" in said
+    assert "graph.pbtxt; pass that as MODEL and this as checkpoint=" in said
     assert "bert.meta" not in said
 
 

@@ -140,10 +140,12 @@ def test_the_check_offers_it_and_it_works(tmp_path: Path, capsys: pytest.Capture
     write_frozen(bert_classifier(BertConfig.tiny()), tmp_path / "open.pb")
     checked = tfsmith.check(tmp_path / "open.pb", "migraphx")
     remedies = {one.subject: one.remedy for one in checked.obstacles if one.kind == "op"}
-    wanted = f"`tfsmith freeze {tmp_path / 'open.pb'} -o fixed.pb --batch-size 1 --fold-shapes`"
+    wanted = f"`tfsmith.freeze({str(tmp_path / 'open.pb')!r}, out='fixed.pb', batch_size=1, fold_shapes=True)`"
     assert remedies == {"Fill": wanted}
-    words = wanted.strip("`").replace("fixed.pb", str(tmp_path / "fixed.pb")).split()
-    assert main(words[1:]) == 0
+    assert main(["check", str(tmp_path / "open.pb"), "--for", "migraphx"]) == 1
+    command = f"tfsmith freeze {tmp_path / 'open.pb'} -o fixed.pb --batch-size 1 --fold-shapes"
+    assert f"-> `{command}`\n" in capsys.readouterr().out
+    assert main(command.replace("fixed.pb", str(tmp_path / "fixed.pb")).split()[1:]) == 0
     assert tfsmith.check(tmp_path / "fixed.pb", "migraphx").is_clean
     left = tfsmith.load(tmp_path / "fixed.pb").graph.op_counts()
     assert not {"Shape", "Pack", "Fill"} & set(left)

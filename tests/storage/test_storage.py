@@ -619,7 +619,7 @@ def test_graph_over_two_gibibytes_is_refused_before_a_byte_is_written(tmp_path: 
         file.truncate(2**31)  # takes no space
     tensor = SpanTensor(dtype_named("uint8"), Shape((2**31,)), open_file(path))
     model = tfsmith.load(graph_def([node_def("a", "NoOp")]))
-    model = model.replace_graph(Graph((Node("huge", "Const", attrs={"value": tensor}),)))
+    model = model.replace_graph(Graph((Node("huge", "Const", attrs={"value": tensor, "dtype": tensor.dtype}),)))
     for name, form in (("out.pb", "pb"), ("out.meta", "meta"), ("out", "saved_model")):
         with pytest.raises(
             LimitError, match="no program can read a message over 2 GiB; keep the weights in a checkpoint"

@@ -71,7 +71,7 @@ def test_releases_of_tensorflow() -> None:
 
 @pytest.mark.parametrize("name", ["migrafx", "tensorflow", "tensorflow-9.9", "", "tensorflow-2", "../migraphx"])
 def test_no_such_target(name: str) -> None:
-    with pytest.raises(UsageError, match="tfsmith check --list` shows all"):
+    with pytest.raises(UsageError, match=r"`tfsmith\.list_targets\(\)` shows all"):
         find_target(name)
 
 
@@ -123,9 +123,9 @@ def test_strings() -> None:
 @pytest.mark.parametrize(
     ("shape", "option"),
     [
-        (Shape((-1, 128)), "--batch-size 1"),
-        (Shape((-1, -1)), "--input-shape x=1,..."),
-        (Shape(None), "--input-shape x=1,..."),
+        (Shape((-1, 128)), "batch_size=1"),
+        (Shape((-1, -1)), "input_shapes={'x': [1, '...']}"),
+        (Shape(None), "input_shapes={'x': [1, '...']}"),
     ],
 )
 def test_open_dimensions(shape: Shape, option: str) -> None:
@@ -150,7 +150,7 @@ def test_bert_with_an_open_batch_is_told(tmp_path: Path) -> None:
     found = tfsmith.check(write_frozen(made, tmp_path / "frozen.pb"), "migraphx").obstacles
     # a batch that is known only when it runs needs an op that fills a tensor of that size
     assert [(one.kind, one.subject) for one in found] == [("op", "Fill"), ("shape", "")]
-    assert "--batch-size 1" in found[1].remedy
+    assert "batch_size=1" in found[1].remedy
     loaded = tfsmith.load(write_checkpoint_files(made, tmp_path))
     fixed = tfsmith.freeze(loaded, outputs=made.output_nodes, batch_size=1).model
     assert "shape" not in [one.kind for one in tfsmith.check(fixed, "migraphx").obstacles]
@@ -160,7 +160,7 @@ def test_freezing_is_the_remedy(tmp_path: Path) -> None:
     path = write_saved_model(bert_classifier(batch=1), tmp_path / "saved")
     found = tfsmith.check(path, "migraphx")
     assert [(one.kind, one.subject) for one in found.obstacles] == [("format", ""), ("op", "VariableV2")]
-    assert {one.remedy for one in found.obstacles} == {f"`tfsmith freeze {path} -o frozen.pb`"}
+    assert {one.remedy for one in found.obstacles} == {f"`tfsmith.freeze({str(path)!r}, out='frozen.pb')`"}
 
 
 def test_what_freezing_does_not_remove_is_found_beforehand() -> None:
@@ -168,15 +168,15 @@ def test_what_freezing_does_not_remove_is_found_beforehand() -> None:
     nodes = (*made.graph.nodes, relu("end", "y", "Selu"))
     found = tfsmith.check(made.replace_graph(made.graph.replace(nodes=nodes)), "migraphx", outputs=["end"])
     remedies = {one.subject: one.remedy for one in found.obstacles}
-    assert "tfsmith freeze" in remedies["VariableV2"]
-    assert "tfsmith freeze" not in remedies["Selu"]
+    assert "tfsmith.freeze(" in remedies["VariableV2"]
+    assert "tfsmith.freeze(" not in remedies["Selu"]
 
 
 def test_functions_are_uncovered() -> None:
     found = tfsmith.check(TF2_MODEL, "migraphx", signature="serving_default")
     subjects = {one.subject: one.remedy for one in found.obstacles if one.kind == "op"}
     assert set(subjects) == {"StatefulPartitionedCall", "VarHandleOp"}
-    assert all("tfsmith freeze" in remedy for remedy in subjects.values())
+    assert all("tfsmith.freeze(" in remedy for remedy in subjects.values())
 
 
 def function(name: str, *nodes: Node) -> Function:
@@ -292,7 +292,7 @@ def test_tflite_takes_lists_of_tensors_of_one_shape(sizes: Any, obstacles: int, 
 def test_text_is_no_binary_graph(tmp_path: Path) -> None:
     tfsmith.save(model([X, relu("a", "x")]), tmp_path / "g.pbtxt")
     (found,) = tfsmith.check(tmp_path / "g.pbtxt", "migraphx").obstacles
-    assert (found.kind, "tfsmith convert" in found.remedy) == ("format", True)
+    assert (found.kind, "tfsmith.convert(" in found.remedy) == ("format", True)
 
 
 def test_a_checkpoint_has_no_graph(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_command_wants_both(arguments: list[str], lacking: str, capsys: pytest.C
 def test_a_recipe_is_the_remedy_where_it_removes_the_obstacle() -> None:
     nodes = [X, relu("a", "x", "PreventGradient"), relu("b", "a"), relu("c", "b", "Selu")]
     remedies = {one.subject: one.remedy for one in tfsmith.check(model(nodes), "migraphx", outputs=["c"]).obstacles}
-    assert remedies["PreventGradient"] == "`tfsmith replace MODEL -r remove-no-ops -o OUT`"
+    assert remedies["PreventGradient"] == "`tfsmith.replace(model, 'remove-no-ops', out='OUT')`"
     assert "replace" not in remedies["Selu"]
     replaced = tfsmith.replace(model(nodes), "remove-no-ops", outputs=["c"]).model
     assert [one.subject for one in tfsmith.check(replaced, "migraphx", outputs=["c"]).obstacles] == ["Selu"]
@@ -396,4 +396,5 @@ def test_dropout_has_a_recipe() -> None:
     path = TF2_MODEL.parent / "training"
     found = tfsmith.check(path, "migraphx")
     random = [one for one in found.obstacles if one.subject == "RandomUniform"]
-    assert [one.remedy for one in random] == [f"`tfsmith replace {tfsmith.load(path).path} -r dropout-removal -o OUT`"]
+    command = f"`tfsmith.replace({str(tfsmith.load(path).path)!r}, 'dropout-removal', out='OUT')`"
+    assert [one.remedy for one in random] == [command]

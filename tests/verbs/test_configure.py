@@ -165,7 +165,7 @@ def test_in_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["configure", str(path), "--op", "Bert", "--set", "Size=9", "--set", "Kind=qint8"]) == 0
     out = capsys.readouterr().out
     assert "a/z: Size = 9 (was 3)\na/z: Kind = qint8 (was float32)\ninner in f: Size = 9 (was 3)\n" in out
-    assert out.endswith(f"Wrote {path}\n")
+    assert out.endswith(f"Wrote {path} ({path.stat().st_size} B)\n")
     assert tfsmith.load(path).graph["a/z"].get("Size") == 9
     before = path.stat()
     assert main(["configure", str(path), "--op", "Bert", "--set", "Size=9"]) == 0

@@ -202,7 +202,9 @@ def test_the_command(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     assert facts["outputs"] == {"probabilities": "loss/output:0"}
     assert len(facts["converted"]) == 41
     assert main(["freeze", str(folder / "saved_model"), "-o", str(tmp_path / "t.pbtxt"), "--as", "pbtxt"]) == 0
-    assert capsys.readouterr().out == "Converted 41 variables to const ops.\noutput probabilities: loss/output:0\n"
+    written = f"Wrote {tmp_path / 't.pbtxt'} ({(tmp_path / 't.pbtxt').stat().st_size / 1000:.1f} kB)\n"
+    done = "Converted 41 variables to const ops.\noutput probabilities: loss/output:0\n"
+    assert capsys.readouterr().out == done + written
     text, binary = tfsmith.load(tmp_path / "t.pbtxt").graph, tfsmith.load(out).graph
     assert [node.name for node in text] == [node.name for node in binary]
 
@@ -248,6 +250,7 @@ def test_outputs_given_twice_add_up(folder: Path, tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out == (
         "Converted 41 variables to const ops.\n"
         "output loss/output:0\noutput bert/pooler/dense/Tanh:0\noutput loss/BiasAdd:0\n"
+        f"Wrote {tmp_path / 'out.pb'} (76.8 kB)\n"
     )
 
 

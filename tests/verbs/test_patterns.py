@@ -49,8 +49,8 @@ def test_the_way_through(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["extract", "m.pb", "-o", "p.pb", "-s", "b/y", "-b", "x", "w", "--force"]) == 0
     assert main(["recipe", "make", "p.pb", "n.pbtxt", "r.pb", "--force"]) == 0
     assert capsys.readouterr().out == (
-        "Wrote p.pb (1 seed, 1 other node, 2 inputs)\n"
-        "Wrote r.pb (2 nodes become fused, a Mine, which takes 2 of 2 inputs)\n"
+        "Wrote p.pb (1 seed, 1 other node, 2 inputs, 62 B)\n"
+        "Wrote r.pb (2 nodes become fused, a Mine, which takes 2 of 2 inputs, 85 B)\n"
     )
     assert main(["recipe", "check", "r.pb", "m.pb"]) == 0
     assert capsys.readouterr().out == (
@@ -59,7 +59,8 @@ def test_the_way_through(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     )
     assert main(["replace", "m.pb", "-r", "r.pb", "-o", "o.pb"]) == 0
     assert capsys.readouterr().out == (
-        "match 1 in the graph: b/y (2 nodes)\n  + fused (Mine, 2 inputs)\n  - 2 nodes\nWrote o.pb\n"
+        "match 1 in the graph: b/y (2 nodes)\n  + fused (Mine, 2 inputs)\n  - 2 nodes\n"
+        f"Wrote o.pb ({(folder / 'o.pb').stat().st_size} B)\n"
     )
     nodes = payloads((folder / "o.pb").read_bytes(), 1)
     assert nodes[:2] == NODES[:2]  # as they were

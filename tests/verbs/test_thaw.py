@@ -428,7 +428,7 @@ def test_nothing_to_thaw(model: Model, options: dict[str, Any], message: str) ->
 
 
 def test_variables_that_are_there_already() -> None:
-    with pytest.raises(UsageError, match=r"has 3 variables already, such as 'large'; .*`tfsmith export`"):
+    with pytest.raises(UsageError, match=r"has 3 variables already, such as 'large'; .*`tfsmith\.export\(model\)`"):
         tfsmith.thaw(tfsmith.thaw(SEVERAL).model)
     checkpoint = Model("checkpoint", (), {"w": ArrayTensor.of([1.0])})
     with pytest.raises(NotFoundInModelError, match="no graph"):
@@ -447,7 +447,7 @@ def test_the_command(frozen: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     out = tmp_path / "out"
     assert main(["thaw", str(frozen), "-o", str(out)]) == 0
     assert capsys.readouterr().out == (
-        f"Thawed 41 constants (5,618 elements) to variables in {out}\n"
+        f"Thawed 41 constants (5,618 elements) to variables in {out} (159.5 kB)\n"
         "signature serving_default: input_ids, input_mask, segment_ids -> output\n"
     )
     assert set(files_of(out)) == {
@@ -461,7 +461,7 @@ def test_the_command(frozen: Path, tmp_path: Path, capsys: pytest.CaptureFixture
     flags += ["segments=segment_ids", "--output", "p=loss/output:0", "--only", "bert/*"]
     assert main(["thaw", str(frozen), "-o", str(out), "--force", "--json", "--shards", "2", *flags]) == 0
     facts = json.loads(capsys.readouterr().out)
-    assert set(facts) == {"output", "variables", "trainable", "signatures", "assets", "warnings"}
+    assert set(facts) == {"output", "bytes", "variables", "trainable", "signatures", "assets", "warnings"}
     assert set(facts["signatures"]["s"]["inputs"]) == {"ids", "mask", "segments"}
     assert facts["variables"] == {name: name for name in facts["trainable"]}
     assert len(facts["variables"]) == 39
@@ -471,7 +471,7 @@ def test_the_command(frozen: Path, tmp_path: Path, capsys: pytest.CaptureFixture
 def test_the_command_writes_a_meta(frozen: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["thaw", str(frozen), "--as", "meta", "--min-elements", "100", "-o"]
     assert main([*arguments, str(tmp_path / "net.ckpt")]) == 0
-    assert capsys.readouterr().out.endswith(f"{tmp_path / 'net.ckpt.meta'}\n")
+    assert capsys.readouterr().out.endswith(f"{tmp_path / 'net.ckpt.meta'} (105.4 kB)\n")
     names = {"checkpoint", *(f"net.ckpt{end}" for end in (".meta", ".index", ".data-00000-of-00001"))}
     assert set(files_of(tmp_path)) == names
     model = tfsmith.load(tmp_path)

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from tfsmith.errors import Note, Speller, TfsmithError, worded
+from tfsmith.errors import BRACES, Note, Speller, TfsmithError, worded
 from tfsmith.verbs.declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
 
@@ -91,11 +91,51 @@ def spelled(name: str, value: str | None, flags: Mapping[str, str] = MappingProx
         value: The value that is spoken of, if there is one.
         flags: The flags of the verb that runs, by these names.
     """
+    if name.endswith(")"):
+        return f"`{_command(name)}`"
     flag = flags.get(name) or (SPELLINGS[name][-1] if name in SPELLINGS else f"--{name.replace('_', '-')}")
     if value == "False":
         return flag if flag.startswith("--no-") else f"--no-{flag[2:]}"
     plain = None if value is None else value.strip("'\"")
     return flag if plain in (None, "", "True") else f"{flag} {plain}"
+
+
+def _command(text: str) -> str:
+    """A call of a verb in Python, as `tfsmith.errors.call` writes it, as a command."""
+    import ast
+    import shlex
+
+    from tfsmith.verbs import VERBS
+    from tfsmith.verbs.declare import LISTED, read_verb
+
+    found = ast.parse(text.translate(BRACES), mode="eval").body
+    assert isinstance(found, ast.Call), text
+    function = ast.unparse(found.func)
+    name = next(name for name, (home, _) in VERBS.items() if home.endswith(f".{function}"))
+    options = {option.name: option for option in read_verb(name, VERBS[name][0]).options}
+    words = ["tfsmith", name]
+    given = dict(zip(options, found.args, strict=False)) | {one.arg or "": one.value for one in found.keywords}
+    for key, node in given.items():
+        option = options[key]
+        if isinstance(node, ast.Name):
+            words += [node.id] if node.id == "MODEL" else []
+            continue
+        value = ast.literal_eval(node)
+        flag = next((one for one in option.flags if one.startswith("--") or key in ("out", "recipe")), None)
+        if isinstance(value, bool):
+            words.append(str(flag))
+            continue
+        if isinstance(value, dict):
+            texts = [
+                f"{name}={','.join('?' if one is None else str(one) for one in dims)}" for name, dims in value.items()
+            ]
+        elif isinstance(value, list):
+            texts = [",".join(map(str, value))] if option.kind in LISTED else [str(one) for one in value]
+        else:
+            texts = [str(value)]
+        for one in texts:
+            words += ([] if flag is None else [flag]) + [shlex.quote(one)]
+    return " ".join(words)
 
 
 def run(work: Callable[[], int], *, debug: bool = False, spell: Speller = spelled) -> int:
@@ -200,7 +240,9 @@ def warn(notes: Iterable[object], spell: Speller = spelled) -> None:
 
 def said(note: object, spell: Speller = spelled) -> str:
     """A note as a line, with its options as a command takes them."""
-    return note.worded(spell) if isinstance(note, Note) else worded(str(note), spell)
+    if isinstance(note, Note):
+        return note.worded(spell)
+    return worded(note if isinstance(note, str) else str(note), spell)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from tfsmith import __version__
@@ -24,11 +24,12 @@ from tfsmith.cli.common import (
     warn,
 )
 from tfsmith.cli.parser import arguments_of, make_parser, speller
-from tfsmith.errors import Speller, worded
+from tfsmith.errors import Hint, Speller, worded
+from tfsmith.records import replace
 from tfsmith.verbs import VERBS
 from tfsmith.verbs.declare import Verb, read_verb
 from tfsmith.verbs.shared import ModelResult, Result
-from tfsmith.view.text import json_value
+from tfsmith.view.text import Section, json_value, plain_text
 
 __all__ = ["main", "parser_of"]
 
@@ -131,16 +132,36 @@ def _show(result: Result, spell: Speller, *, as_json: bool, out: object) -> int:
         if isinstance(facts, dict) and "warnings" in facts:
             lines = {str(note): said(note, spell) for note in result.notes}
             facts = {**facts, "warnings": [lines.get(one, worded(one, spell)) for one in facts["warnings"]]}
-        emit(_json(facts) + "\n", exact=True)
+        emit(_json(_reworded(facts, spell)) + "\n", exact=True)
     elif result.text is not None:
         emit(result.text, exact=True)
     elif sys.stdout.isatty():
         from tfsmith.cli.render import print_sections  # a pipe gets plain text
 
-        print_sections(result.report())
+        print_sections(_parts(result, spell))
     else:
-        emit(str(result), exact=True)
+        emit(plain_text(_parts(result, spell)), exact=True)
     return DONE if result else NO
+
+
+def _parts(result: Result, spell: Speller) -> Iterator[Section | str]:
+    """What a verb reports, with its hints as the command words them."""
+    for part in result.report():
+        if isinstance(part, Section):
+            yield replace(part, title=_reworded(part.title, spell), notes=tuple(_reworded(part.notes, spell)))
+        else:
+            yield _reworded(part, spell)
+
+
+def _reworded(facts: Any, spell: Speller) -> Any:
+    """Data with its hints as the command words them."""
+    if isinstance(facts, Hint):
+        return worded(facts, spell)
+    if isinstance(facts, dict):
+        return {key: _reworded(item, spell) for key, item in facts.items()}
+    if isinstance(facts, (list, tuple)):
+        return [_reworded(item, spell) for item in facts]
+    return facts
 
 
 def _json(facts: dict[str, Any] | list[Any]) -> str:

@@ -24,6 +24,16 @@ class _Ordered(argparse.Action):
         setattr(namespace, self.dest, [*(getattr(namespace, self.dest, None) or []), (what, values)])
 
 
+class _Once(argparse.Action):
+    """Keeps one value. A second one is refused: nobody could tell which of them counts."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        """Keeps it."""
+        if getattr(namespace, self.dest, None) is not None:
+            parser.error(f"{option} is given twice")
+        setattr(namespace, self.dest, values)
+
+
 def make_parser(verb: Verb, *, parser: LineParser | None = None) -> LineParser:
     """The parser of a verb: its arguments, their help, and the examples.
 
@@ -74,6 +84,7 @@ def _add(parser: Any, option: Option) -> None:
         settings |= {"action": "extend", "nargs": "+"}
     elif option.kind in REPEATED or option.kind in LISTED:
         settings["action"] = "append"
+    settings.setdefault("action", _Once)
     settings["type"] = _TYPES.get(option.kind, str)
     metavar = {"metavar": option.metavar} if option.metavar and not option.choices else {}
     parser.add_argument(*option.flags, required=option.is_required, **metavar, **settings)
@@ -119,9 +130,9 @@ def _value(option: Option, value: Any) -> Any:
     if option.kind in ("Many", "Globs", "Files", "Feeds", "Renames"):
         return tuple(value)
     if option.kind == "Pairs":
-        return dict(_pair(option, text) for text in value)
+        return _keyed(option, [_pair(option, text) for text in value])
     if option.kind == "Shapes":
-        return dict(_shape(option, text) for text in value)
+        return _keyed(option, [_shape(option, text) for text in value])
     return _signatures(value) if option.kind == "Signatures" else value
 
 
@@ -136,6 +147,20 @@ def _listed(option: Option, texts: Sequence[str]) -> tuple[Any, ...]:
     if wrong is not None:
         raise UsageError(f"{wrong!r} is no number", remedy="pass numbers joined by commas, such as 1,8")
     return tuple(map(int, words))
+
+
+def _keyed(option: Option, pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    """Values by key, of which none may be given twice."""
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _twice(option.flags[-1], key)
+        found[key] = value
+    return found
+
+
+def _twice(flag: str, key: str) -> UsageError:
+    return UsageError(f"{flag} names {key!r} twice", remedy="leave one of them out")
 
 
 def _pair(option: Option, text: str) -> tuple[str, str]:
@@ -173,7 +198,10 @@ def _signatures(words: Sequence[tuple[str, str]]) -> dict[str, tuple[dict[str, s
         key, equals, tensor = text.partition("=")
         if not (key and equals and tensor):
             raise UsageError(f"--{what} {text!r} is not understood", remedy="write KEY=TENSOR, such as x=input_ids:0")
-        found.setdefault(name, ({}, {}))[what == "output"][key] = tensor
+        entries = found.setdefault(name, ({}, {}))[what == "output"]
+        if key in entries:
+            raise _twice(f"--{what}", key)
+        entries[key] = tensor
     for key, (_, outputs) in found.items():
         if not outputs:
             raise UsageError(f"signature {key!r} has no output", remedy="add --output KEY=TENSOR")

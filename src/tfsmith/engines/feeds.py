@@ -47,6 +47,9 @@ def bind_feeds(inputs: Mapping[str, Port], feeds: Mapping[str, Any]) -> dict[str
         NotFoundInModelError: There is no such input; the remedy has the nearest.
         UsageError: One is missing, is given twice, or has another type or shape than the model wants.
     """
+    if not isinstance(feeds, Mapping):
+        what = f"inputs are arrays by name, not of type {type(feeds).__name__}"
+        raise UsageError(what, remedy=f"pass a dict; the inputs are: {', '.join(inputs)}")
     keys = check_names(inputs, feeds)
     return {key: as_fed(key, inputs[key], feeds[name]) for name, key in keys.items()}
 

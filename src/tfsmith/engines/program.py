@@ -103,7 +103,7 @@ def _with_inner(program: ModelProgram, name: str) -> ModelProgram:
     tensor = parse_input(name)
     if tensor.node not in graph:
         near = nearest(tensor.node, graph.by_name)
-        remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --functions` lists them"
+        remedy = f"the nearest names are {', '.join(near)}" if near else "{show(model, functions=True)} lists them"
         what = f"there is no output and no node {tensor.node!r} in what the signature needs"
         raise NotFoundInModelError(what, path=program.path, remedy=remedy)
     return dataclasses.replace(program, outputs={**program.outputs, name: _port(graph, tensor)})

@@ -10,10 +10,10 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from tfsmith.errors import OutputError, UsageError, WrongFileError
+from tfsmith.errors import InvalidModelError, OutputError, UsageError, WrongFileError
 from tfsmith.formats.graph.graphdef import check_size, plan_graph
 from tfsmith.formats.kinds import Destination, find_main_file
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import Tensor
@@ -24,6 +24,7 @@ from tfsmith.wire.plan import WritePlan
 
 __all__ = [
     "Written",
+    "check_written",
     "graph_to_text",
     "inputs_of",
     "main_file",
@@ -56,6 +57,27 @@ def inputs_of(model: Model) -> tuple[Path, ...]:
     """The files and folders that a model was read from; none of them may be replaced."""
     stored = () if model.checkpoint is None else model.checkpoint.files
     return tuple(path for path in dict.fromkeys((model.path, *model.origins, *stored)) if path is not None)
+
+
+def check_written(model: Model, *, is_kept: bool) -> None:
+    """Refuses graphs that TensorFlow would refuse to load. Decodes every node, or only those that were edited.
+
+    Args:
+        model: What is to be written.
+        is_kept: Whether it is the kind of file that it was read from: what nobody edited is then written back as it
+            is, byte for byte, whatever is wrong with it. The edges of an edited graph are checked all the same.
+
+    Raises:
+        InvalidModelError: An input is not there, two nodes have one name, an attribute is of another kind, and so on.
+    """
+    if is_kept and model.raw is not None:
+        return
+    try:
+        for meta in model.meta_graphs:
+            if not is_kept or (meta.raw is None and meta.graph_part.raw is None):
+                check_graph(meta.graph, attrs="edited" if is_kept else "all")
+    except InvalidModelError as error:
+        raise error.at(model.path if error.path is None else None) from None
 
 
 def write_model(
@@ -282,12 +304,12 @@ def main_file(model: Model) -> Path:
     if path is not None and path.is_dir():
         path = find_main_file(path)
     if path is None or not path.is_file():
-        raise OutputError("the model has no file that could be changed in place", remedy="say where to write it (-o)")
+        raise OutputError("the model has no file that could be changed in place", remedy="say where to write ({out})")
     if path.suffix == ".cpb":
-        raise OutputError("a split SavedModel is not changed in place", path=path, remedy="say where to write it (-o)")
+        raise OutputError("a split SavedModel is not changed in place", path=path, remedy="say where to write ({out})")
     if model.path is not None and model.path.is_dir() and real_path(model.path) not in real_path(path).parents:
         what = "this is a link that leads out of the model, so it is not changed in place"
-        raise OutputError(what, path=path, remedy="say where to write it (-o)")
+        raise OutputError(what, path=path, remedy="say where to write ({out})")
     return path
 
 
@@ -300,6 +322,7 @@ def write_main_file(model: Model, path: Path) -> None:
         OutputError: It cannot be written.
         LimitError: It would be over 2 GiB.
     """
+    check_written(model, is_kept=True)
     message, plan = _plan(model)
     if path.suffix == ".pbtxt":
         from tfsmith.wire.text_writer import write_text_file

@@ -136,7 +136,7 @@ class Body(Immutable, ABC):
         found = self.by_name.get(name)
         if found is None:
             near = nearest(name, self.by_name)
-            remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --nodes` lists them"
+            remedy = f"the nearest names are {', '.join(near)}" if near else "{show(model, nodes=True)} lists them"
             raise NotFoundInModelError(f"there is no node {name!r} in {self.title}", remedy=remedy)
         return found
 

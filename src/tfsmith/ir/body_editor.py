@@ -136,10 +136,15 @@ class BodyEditor(ABC):
             UsageError: There is no such op or attribute, the name is taken, or the inputs do not fit the op.
         """
         self._check_open()
+        if not isinstance(op, str):
+            raise UsageError(f"{op!r} is no op", remedy='pass the name of one, such as "Relu"')
         definition = self._definition(op, custom)
         full = self._new_name(name, op)
+        if attrs is not None and not isinstance(attrs, Mapping):
+            raise UsageError("attributes are values by name", where=f"node {full!r}", remedy="pass a dict, or keywords")
         given = self._coerced(op, full, definition, {**(attrs or {}), **more})
-        listed = [inputs] if isinstance(inputs, (str, Node, Endpoint)) else list(inputs)  # type: ignore[call-overload]
+        is_one = isinstance(inputs, (str, Node, Endpoint)) or hasattr(inputs, "__array__")
+        listed = list(inputs) if isinstance(inputs, Iterable) and not is_one else [inputs]
         waits = [one for one in listed if isinstance(one, str) and one.startswith("^")]
         taken = [one for one in listed if one not in waits] if waits else listed
         if definition is None:
@@ -302,6 +307,10 @@ class BodyEditor(ABC):
         """
         self._check_open()
         found = self._node(self._named(node))
+        if attrs is not None and not isinstance(attrs, Mapping):
+            raise UsageError(
+                "attributes are values by name", where=f"node {found.name!r}", remedy="pass a dict, or keywords"
+            )
         values = {**(attrs or {}), **more}
         if found.op == "Const" and isinstance(values.get("value"), (int, float, bool, str, bytes, list, tuple)):
             kind = found.dtype("dtype")
@@ -356,6 +365,8 @@ class BodyEditor(ABC):
     def _listed(self, nodes: Any) -> list[str]:
         if isinstance(nodes, (str, Node)):
             return [self._named(nodes)]
+        if not isinstance(nodes, Iterable):
+            raise UsageError(f"{nodes!r} is no node", remedy='pass its name, such as "x"')
         return [self._named(one) for one in nodes]
 
     def _endpoint(self, tensor: Operand) -> Endpoint:

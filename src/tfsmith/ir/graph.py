@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.body import Body, Part
@@ -143,17 +144,25 @@ _LOOKED_INTO = frozenset(
 _REMEDY = "TensorFlow refuses this graph too; write it again from its source"
 
 
-def check_graph(graph: Graph) -> None:
+def check_graph(graph: Graph, *, attrs: Literal["needed", "edited", "all"] = "needed") -> None:
     """Checks all nodes of a graph and of its functions; linear.
 
+    Args:
+        graph: The graph.
+        attrs: Whose attributes are checked, as TensorFlow does when it loads a graph: those of nodes that passes look
+            into, of nodes that are not as their file has them, or of all, which decodes them. Of ops that only the
+            model's own file defines, none but the first.
+
     Raises:
-        InvalidModelError: Two nodes have one name, an input is not there, nodes wait for each other in a circle, or a
-            node that passes look into does not fit the definition of its op.
+        InvalidModelError: A node has no name or that of another, an input is not there, nodes wait for each other in a
+            circle, or a node does not fit the definition of its op.
     """
     bodies: list[Body] = [graph, *graph.library.values()]
     for body in bodies:
         body.topological_order()
-        checker = Checker(body)
+        if "" in body.by_name:
+            raise InvalidModelError("a node has no name", where=body.title, remedy=_REMEDY)
+        checker = Checker(body, attrs=attrs)
         for node in body:
             checker.check(node)
 
@@ -183,8 +192,9 @@ class _Rules:
 class Checker:
     """Holds the nodes of one body against the definitions of their ops. Ops that nobody defines pass."""
 
-    def __init__(self, body: Body) -> None:
+    def __init__(self, body: Body, *, attrs: Literal["needed", "edited", "all"] = "needed") -> None:
         self._body = body
+        self._attrs = attrs
         self._is_graph = isinstance(body, Graph)
         self._known: dict[str, _Rules | None] = {}
 
@@ -198,13 +208,19 @@ class Checker:
         Raises:
             InvalidModelError: An attribute is missing or of another kind, or the number of inputs is wrong.
         """
-        rules = self._rules(node.op) if every or node.op in _LOOKED_INTO else None
+        rules = self._rules(node.op) if every or self._is_checked(node) else None
         if rules is not None:
             self._check_attrs(node, rules)
             self._check_inputs(node, rules)
         for text in node.inputs if self._is_graph else ():
             if ":" in text:
                 self._check_output(node, text)
+
+    def _is_checked(self, node: Node) -> bool:
+        if node.op in _LOOKED_INTO and self._attrs != "edited":
+            return True
+        is_meant = self._attrs == "all" or (self._attrs == "edited" and node.raw is None)
+        return is_meant and builtin_op(node.op) is not None
 
     def _check_attrs(self, node: Node, rules: _Rules) -> None:
         attrs = node.attrs
@@ -213,6 +229,8 @@ class Checker:
             if found is None:
                 if name in rules.required:
                     raise self._refusal(f"attribute {name!r} of op {node.op} is missing", node)
+            elif found.kind == "none" and self._attrs != "needed":
+                continue  # nothing is stored, and so nothing of another kind
             elif found.kind != kind and not self._may_stand_for(found.kind, kind):
                 what = f"attribute {name!r} of op {node.op} is of kind {found.kind}, not {kind}"
                 raise self._refusal(what, node)

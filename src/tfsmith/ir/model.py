@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import Collection, MetaGraph, Signature
 from tfsmith.ir.tensor import Tensor
@@ -157,7 +157,9 @@ class Model(Immutable):
             NotFoundInModelError: No meta graph has this tag set; the remedy lists those that are there.
             InvalidModelError: Two have it.
         """
-        wanted = set(tags)
+        if not isinstance(tags, Iterable):
+            raise UsageError(f"{tags!r} is no tag set", path=self.path, remedy='pass tags, such as ["serve"]')
+        wanted = {tags} if isinstance(tags, str) else set(tags)
         found = [number for number, meta in enumerate(self.meta_graphs) if set(meta.tags) == wanted]
         if len(found) > 1:
             what = f"{len(found)} meta graphs have the tag set {format_tags(wanted)}"

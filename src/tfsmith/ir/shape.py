@@ -31,7 +31,10 @@ class Shape(Immutable):
     @staticmethod
     def of(dims: Iterable[int | None] | None) -> Shape:
         """From numbers, where None or -1 means unknown."""
-        return UNKNOWN if dims is None else Shape(tuple(-1 if dim is None else index(dim) for dim in dims))
+        try:
+            return UNKNOWN if dims is None else Shape(tuple(-1 if dim is None else index(dim) for dim in dims))
+        except TypeError:
+            raise UsageError(f"{dims!r} is no shape", remedy="pass sizes, such as (None, 3)") from None
 
     @property
     def rank(self) -> int | None:

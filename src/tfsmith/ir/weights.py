@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 from tfsmith.errors import UnsupportedError
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import ArrayTensor, Tensor
 from tfsmith.records import field, record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["Weights"]
 
@@ -29,6 +33,13 @@ class Weights(Mapping[str, Tensor]):
     files: tuple[Path, ...] = ()
     path: Path | None = None
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @staticmethod
+    def of(tensors: Mapping[str, Tensor | NDArray[Any]]) -> Weights:
+        """From tensors or arrays by name. Copies no values."""
+        if isinstance(tensors, Weights):
+            return tensors
+        return Weights({name: _tensor(one) for name, one in tensors.items()})
 
     def __repr__(self) -> str:
         place = "" if self.path is None else f" {str(self.path)!r}"
@@ -53,3 +64,7 @@ class Weights(Mapping[str, Tensor]):
         if True not in {tensor.verify() for tensor in self.tensors.values()}:
             remedy = "leave {checksums=True} out"
             raise UnsupportedError("this format keeps no checksums", path=self.path, remedy=remedy)
+
+
+def _tensor(values: Tensor | NDArray[Any]) -> Tensor:
+    return cast(Tensor, values) if hasattr(values, "write_to") else ArrayTensor.of(values)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
-from tfsmith.errors import TfsmithError, UsageError
+from tfsmith.errors import Hint, TfsmithError, UsageError, call
 from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
@@ -100,7 +101,7 @@ def find_target(name: str) -> Target:
         return _simple(wanted, "tflite", "flex")
     names = target_names()
     near = nearest(wanted, names) or ["migraphx", "openvino", "tflite", "onnx", names[-1]]
-    remedy = f"near are {', '.join(near)}; `tfsmith check --list` shows all"
+    remedy = f"near are {', '.join(near)}; {{list_targets()}} shows all"
     raise UsageError(f"there is no target {name!r}", remedy=remedy)
 
 
@@ -280,8 +281,8 @@ def _frozen(model: Model, outputs: Sequence[str], signature: str | None) -> Mode
 
 def _with_freezing(model: Model, found: TargetCheck, after: TargetCheck, outputs: Sequence[str]) -> TargetCheck:
     """The obstacles, with `tfsmith freeze` as the remedy of those that it removes; and those that it uncovers."""
-    named = f" --outputs {','.join(outputs)}" if outputs else ""
-    command = f"`tfsmith freeze {model.path or 'MODEL'} -o frozen.pb{named}`"
+    named = {"outputs": list(outputs)} if outputs else {}
+    command = Hint(call("freeze", model.path or "MODEL", out="frozen.pb", **named))
     left = {(one.kind, one.subject) for one in after.obstacles}
     known = {(one.kind, one.subject) for one in found.obstacles}
     kept = [one if (one.kind, one.subject) in left else replace(one, remedy=command) for one in found.obstacles]
@@ -309,6 +310,7 @@ def _check(model: Model, target: Target, outputs: Sequence[str], signature: str 
     return TargetCheck(target, _sorted(obstacles), tuple(notes), looked_at.count)
 
 
+_FLEX = "convert with SELECT_TF_OPS among supported_ops ({check(model, target='tflite-flex')} checks for that)"
 _ORDER = ("format", "version", "op", "attribute", "dtype", "shape")
 
 
@@ -350,10 +352,10 @@ def _formats(model: Model, target: Target) -> Iterator[Obstacle]:
     if model.kind != "graphdef":
         kind = {"saved_model": "a SavedModel", "metagraph": "a meta graph"}.get(model.kind, model.kind)
         what = f"it reads one frozen GraphDef (.pb) only, and this is {kind}"
-        yield Obstacle("format", "", what, remedy=f"`tfsmith freeze {path} -o frozen.pb`")
+        yield Obstacle("format", "", what, remedy=Hint(call("freeze", path, out="frozen.pb")))
     elif str(path).endswith((".pbtxt", ".txt")):
         what = "it reads binary GraphDefs only, and this is text"
-        yield Obstacle("format", "", what, remedy=f"`tfsmith convert {path} -o graph.pb`")
+        yield Obstacle("format", "", what, remedy=Hint(call("convert", path, out="graph.pb")))
 
 
 def _versions(graph: Graph, target: Target, notes: list[str]) -> Iterator[Obstacle]:
@@ -457,11 +459,17 @@ class _Nodes:
             what = f"{title} takes no {op} whose elements have open dimensions"
             remedy = "export the model with a fixed batch size"
             if self._target.name == "tflite":
-                remedy += "; or convert with SELECT_TF_OPS among supported_ops (`--for tflite-flex` checks for that)"
+                remedy = Hint(f"{remedy}; or {_FLEX}")
             yield Obstacle("shape", op, what, tuple(names), remedy)
         for kind, names in self._dtypes.items():
             what = f"{title} has no {kind}"
-            yield Obstacle("dtype", kind, what, tuple(names), "cut the model behind it (`tfsmith freeze --outputs`)")
+            yield Obstacle(
+                "dtype",
+                kind,
+                what,
+                tuple(names),
+                Hint("cut the model behind it ({freeze(model, outputs=['NAME'])})"),
+            )
 
     def notes(self) -> Iterator[str]:
         """What was found and stands in nobody's way."""
@@ -557,11 +565,11 @@ def _live(nodes: Sequence[Node], target: Target) -> set[str]:
 
 def _op_remedy(op: str, graph: Graph, target: Target) -> str:
     if op in graph.library:
-        return "`tfsmith freeze` puts the function in the place of its call"
+        return Hint("{freeze(model)} puts the function in the place of its call")
     if op not in builtin_ops():
         if target.graph_version:
             return "it is no op of TensorFlow's own: load the library that has it (tf.load_op_library)"
-        return "it is no op of TensorFlow's own: replace it by ops that are (`tfsmith replace`)"
+        return Hint("it is no op of TensorFlow's own: replace it by ops that are ({replace(model)})")
     if op in CONTROL_FLOW:
         return "control flow of TensorFlow 1: write the graph for inference only, without tf.cond and tf.while_loop"
     if is_random(op):
@@ -569,7 +577,7 @@ def _op_remedy(op: str, graph: Graph, target: Target) -> str:
     if target.graph_version:
         return "read it with a later TensorFlow"
     if target.name == "tflite" and op in _flex_ops():
-        return "convert with SELECT_TF_OPS among supported_ops (`--for tflite-flex` checks for that)"
+        return Hint(_FLEX)
     return ""
 
 
@@ -591,6 +599,6 @@ def _shapes(model: Model, nodes: Sequence[Node]) -> Iterator[Obstacle]:
     only_batch = all(shape.dims and min(shape.dims[1:], default=0) >= 0 for shape in open_ones.values())
     shown = ", ".join(f"{name} {shape}" for name, shape in list(open_ones.items())[:3])
     what = f"inputs have open dimensions: {shown}{', ...' if len(open_ones) > 3 else ''}"
-    option = "--batch-size 1" if only_batch else f"--input-shape {next(iter(open_ones))}=1,..."
-    remedy = f"`tfsmith freeze {model.path or 'MODEL'} -o fixed.pb {option}`"
+    option: dict[str, Any] = {"batch_size": 1} if only_batch else {"input_shapes": {next(iter(open_ones)): [1, "..."]}}
+    remedy = Hint(call("freeze", model.path or "MODEL", out="fixed.pb", **option))
     yield Obstacle("shape", "", what, tuple(open_ones), remedy)

@@ -194,7 +194,7 @@ def matching(names: AnyCollection[str], globs: Sequence[str]) -> frozenset[str]:
 
 def _nothing(wanted: str, names: Iterable[str], what: str | None = None) -> NotFoundInModelError:
     near = nearest(wanted.strip("*?").removeprefix(PATTERN), names)
-    remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --variables` lists them"
+    remedy = f"the nearest names are {', '.join(near)}" if near else "{show(model, variables=True)} lists them"
     return NotFoundInModelError(what or f"there is no tensor {wanted!r}", remedy=remedy)
 
 

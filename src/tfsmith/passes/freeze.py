@@ -193,7 +193,7 @@ def _require_match(model: Model, glob: str, names: Sequence[str], what: str) -> 
     if any(fnmatchcase(name, glob) for name in names):
         return
     near = nearest(glob.strip("*?"), names)
-    remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --variables` lists them"
+    remedy = f"the nearest names are {', '.join(near)}" if near else "{show(model, variables=True)} lists them"
     raise UsageError(f"{what} is called {glob!r}", path=model.path, remedy=remedy)
 
 
@@ -255,7 +255,7 @@ def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str])
         tensor = moved.get(str(endpoint))
         if tensor is None:
             what = f"the function that it calls gives no output {endpoint.output}"
-            remedy = "`tfsmith show --outputs` lists likely outputs"
+            remedy = "{show(model, outputs=True)} lists likely outputs"
             raise NotFoundInModelError(what, where=f"node {endpoint.node!r}", remedy=remedy)
         name = free_name(_node_name(key, "output"), names)
         names.add(name)

@@ -546,7 +546,7 @@ def check_tensor(model: Model, name: str) -> Endpoint:
     endpoint = parse_input(name)
     if endpoint.node not in model.graph:
         near = nearest(endpoint.node, model.graph.by_name)
-        remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --outputs` lists likely ones"
+        remedy = f"the nearest names are {', '.join(near)}" if near else "{show(model, outputs=True)} lists likely ones"
         raise NotFoundInModelError(f"there is no node {endpoint.node!r} in the graph", path=model.path, remedy=remedy)
     if endpoint.output == CONTROL:
         what = f"{name!r} is a control edge, which gives no tensor"
@@ -556,7 +556,7 @@ def check_tensor(model: Model, name: str) -> Endpoint:
     count = None if op is None else op.output_count(node.attrs)
     if count is not None and endpoint.output >= count:
         what = f"node {node.name!r} gives {count} tensor{'s' * (count != 1)}, so there is no output {endpoint.output}"
-        raise UsageError(what, path=model.path, remedy="`tfsmith show --outputs` lists likely tensors")
+        raise UsageError(what, path=model.path, remedy="{show(model, outputs=True)} lists likely tensors")
     return endpoint
 
 
@@ -654,7 +654,7 @@ def _unclear(model: Model, likely: Sequence[Candidate]) -> UsageError:
     remedy = "name them: {inputs='KEY=TENSOR'} {outputs='KEY=TENSOR'}"
     if likely:
         return UsageError(what, path=model.path, remedy=f"{remedy}; likely outputs are: {_listed(likely)}")
-    return UsageError(what, path=model.path, remedy=f"{remedy} (`tfsmith show --outputs` lists likely ones)")
+    return UsageError(what, path=model.path, remedy=f"{remedy} ({{show(model, outputs=True)}} lists likely ones)")
 
 
 def _node(candidate: Candidate) -> str:
@@ -678,7 +678,7 @@ def _info(model: Model, graph: Graph, name: str) -> TensorInfo:
         what = f"node {node.name!r} gives {count} tensor{'s' * (count != 1)}, so there is no output {endpoint.output}"
         if count == 0:
             what = f"node {node.name!r} is an operation ({node.op}) that gives no tensor"
-        raise UsageError(what, path=model.path, remedy="`tfsmith show --outputs` lists likely tensors")
+        raise UsageError(what, path=model.path, remedy="{show(model, outputs=True)} lists likely tensors")
     kind = output_type(graph, node, endpoint.output)
     base = dtype_named("invalid") if kind is None else kind.base
     shape = output_shape(node, endpoint.output)

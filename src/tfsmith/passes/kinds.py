@@ -56,7 +56,7 @@ def repack(model: Model, kind: Kind) -> Repacked:
 
 def _checkpoint(model: Model) -> Model:
     if not model.variables:
-        remedy = "`tfsmith thaw` makes variables of its constants" if model.has_graph else "pass another"
+        remedy = "{thaw(model)} makes variables of its constants" if model.has_graph else "pass another"
         raise UsageError("the model has no variables, so it cannot become a checkpoint", path=model.path, remedy=remedy)
     return replace(model, kind="checkpoint", meta_graphs=(), selected=0, side_files=(), raw=None, extras=())
 
@@ -75,7 +75,7 @@ def _graph_alone(model: Model) -> Repacked:
     variables = tuple(node.name for node in model.graph if node.op in VARIABLES)
     if variables:
         what = "the graph alone is written, without the values of its variables"
-        remedy = "`tfsmith freeze` makes constants of them; a .meta or a SavedModel keeps them in a checkpoint"
+        remedy = "{freeze(model)} makes constants of them; a .meta or a SavedModel keeps them in a checkpoint"
         notes.append(Note(what, variables, remedy))
     alone = Model("graphdef", (MetaGraph(model.meta.graph_part),), path=model.path, origins=model.origins)
     return Repacked(alone, notes=tuple(notes))
@@ -99,7 +99,7 @@ def _saved_model(model: Model, meta: MetaGraph) -> Repacked:
     if assets:
         meta = replace(meta, assets_part=Part.of(tuple(asset.definition() for asset in assets)), raw=None)
     is_mute = not any(key != INIT_SIGNATURE for key in meta.signatures)
-    remedy = "add one: {add_signatures}"
+    remedy = "{convert(model, add_signatures='...')} adds one"
     notes = (Note("the SavedModel has no signature", (), remedy),) if is_mute else ()
     wrapped = replace(_wrapped(model, "saved_model", meta), side_files=model.side_files)  # such as a frozen one has
     return Repacked(wrapped, tuple(assets), notes)

@@ -122,7 +122,7 @@ def _check_globs(model: Model, globs: Sequence[str], constants: Sequence[Node]) 
         if any(fnmatchcase(node.name, glob) for node in constants):
             continue
         near = nearest(glob.strip("*?"), (node.name for node in model.graph if node.op == "Const"))
-        remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --nodes` lists them"
+        remedy = f"the nearest names are {', '.join(near)}" if near else "{show(model, nodes=True)} lists them"
         raise UsageError(f"no constant of the graph is called {glob!r}", path=model.path, remedy=remedy)
 
 
@@ -135,7 +135,7 @@ def _nothing(model: Model, wanted: Wanted, constants: Sequence[Node], stuck: Seq
         what = f"there is nothing to thaw: {stuck[0]!r} waits for other nodes, or is itself an input or output"
         return UsageError(what, path=model.path, remedy="thaw other constants")
     if any(_has_large(function.nodes, least) for function in model.graph.library.values()):
-        remedy = "its constants are in functions: freeze it first, which makes one flat graph (`tfsmith freeze`)"
+        remedy = "its constants are in functions: freeze it first, which makes one flat graph ({freeze(model)})"
         return UsageError(what, path=model.path, remedy=remedy)
     sizes = {node.name: _float_elements(node) for node in constants if _float_elements(node)}
     if not sizes:
@@ -263,7 +263,7 @@ def _require_frozen(model: Model) -> None:
     if not there:
         return
     what = f"the graph has {len(there)} variables already, such as {there[0]!r}"
-    remedy = "thaw is for frozen graphs; `tfsmith export` makes a SavedModel of this one"
+    remedy = "thaw is for frozen graphs; {export(model)} makes a SavedModel of this one"
     raise UsageError(what, path=model.path, remedy=remedy)
 
 

@@ -424,7 +424,7 @@ def draft(model: Model, options: DraftOptions | None = None) -> RepeatedBlock:
         for block in _blocks(name, body, live, options, captured_variables(model.meta, body))
     ]
     if not blocks:
-        remedy = "give {seeds} and {barriers}, or a {scope}; `tfsmith extract` cuts out a block that stands alone"
+        remedy = "give {seeds} and {barriers}, or a {scope}; {extract(model)} cuts out a block that stands alone"
         raise NotFoundInModelError("no block of this model repeats", path=model.path, remedy=remedy)
     most = max(block.covered for block in blocks)
     # Two layers may count as one block, too; the smallest block that covers about as much is meant.
@@ -437,7 +437,7 @@ def _check_names(model: Model, names: Sequence[str]) -> None:
     for name in names:
         if not any(name in body for body in bodies):
             near = nearest(name, [known for body in bodies for known in body.by_name])
-            remedy = f"the nearest are {', '.join(near)}" if near else "`tfsmith show --nodes` lists the nodes"
+            remedy = f"the nearest are {', '.join(near)}" if near else "{show(model, nodes=True)} lists the nodes"
             raise NotFoundInModelError(f"there is no node {name!r}", path=model.path, remedy=remedy)
 
 

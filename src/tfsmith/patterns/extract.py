@@ -94,7 +94,7 @@ def _find(body: Body, name: str, kind: str) -> None:
     if name in body:
         return
     near = nearest(name, (*body.by_name, *body.args))
-    remedy = f"the nearest names are {', '.join(near)}" if near else "`tfsmith show --nodes` lists them"
+    remedy = f"the nearest names are {', '.join(near)}" if near else "{show(model, nodes=True)} lists them"
     raise NotFoundInModelError(f"{kind} {name!r} is not in {body.title}", remedy=remedy)
 
 

@@ -142,23 +142,22 @@ class Output:
             raise OutputError("the output is an existing folder", path=target, remedy="pass the name of a file")
         if target.exists() and not target.is_dir() and not target.is_file():  # such as /dev/null
             raise OutputError("the output exists and is no file", path=target, remedy="pass the name of a file")
-        if not is_folder and self._force:
-            return
-        if is_folder and target.is_dir() and not target.is_symlink():
+        if is_folder:
             self._check_folder(target)
-            return
-        if is_folder and self._force:
-            what = "the output exists and is no folder, so it is not replaced"
-            raise OutputError(what, path=target, remedy=f"{_OTHER}, or remove it yourself")
-        raise _exists(target)
+        elif not self._force:
+            raise _exists(target)
 
     def _check_folder(self, target: Path) -> None:
+        """Only a folder of the kind that is written is ever replaced: `force` is offered where it would help."""
+        if target.is_symlink() or not target.is_dir():
+            what = "the output exists and is no folder, so it is not replaced"
+            raise OutputError(what, path=target, remedy=f"{_OTHER}, or remove it yourself")
         names = {path.name for path in target.iterdir()}
-        if names and not self._force:
-            raise _exists(target)
         if names and self._marks and names.isdisjoint(self._marks):
             what = f"the folder exists and is no {self._what}, so it is not replaced"
             raise OutputError(what, path=target, remedy=f"{_OTHER}, or remove the folder yourself")
+        if names and not self._force:
+            raise _exists(target)
 
     def _refuse_inputs(self, target: Path) -> None:
         """An input is never overwritten, however its path is spelled."""

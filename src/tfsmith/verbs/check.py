@@ -7,13 +7,14 @@ from collections.abc import Iterator, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import TfsmithError
+from tfsmith.errors import Hint, TfsmithError, call, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_target, find_target, target_names
 from tfsmith.passes.fold_shapes import folded_ops
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.records import record, replace
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import Section, human_count
 
@@ -97,8 +98,10 @@ def _section(one: Obstacle, most: int) -> Section:
     count = f": {human_count(len(one.nodes))} node{'s' * (len(one.nodes) != 1)}" if one.nodes else ""
     rows = [(name,) for name in one.nodes[:most]]
     left = len(one.nodes) - most
-    notes = (f"and {human_count(left)} more; --all shows them",) if left > 0 else ()
-    return Section(f"{one.what}{count}", rows, notes=(*notes, *((f"-> {one.remedy}",) if one.remedy else ())))
+    notes = (Hint(f"and {human_count(left)} more; {{all=True}} shows them"),) if left > 0 else ()
+    return Section(
+        f"{one.what}{count}", rows, notes=(*notes, *((Hint(f"-> {data_of(one.remedy)}"),) if one.remedy else ()))
+    )
 
 
 def _overview(found: Sequence[Checked]) -> Section:
@@ -115,10 +118,11 @@ def _overview(found: Sequence[Checked]) -> Section:
         more = f" and {human_count(len(subjects) - _FEW)} more" if len(subjects) > _FEW else ""
         words = ", ".join(subjects[:_FEW]) + more or "nothing stands in the way"
         rows.append((name, human_count(len(subjects)), words))
-    notes = ("`tfsmith check --for TARGET` lists the nodes and what to do",)
+    notes = (Hint("{check(model, target='TARGET')} lists the nodes and what to do"),)
     return Section("", rows, ("target", "obstacles", ""), notes, right=frozenset({1}))
 
 
+@checked
 def check(
     model: ModelOrPath,
     target: str,
@@ -177,9 +181,9 @@ def _with_folding(model: Model, checked: TargetCheck, outputs: Sequence[str], si
         after = check_target(freeze(model, options).model, checked.target)
     except TfsmithError:
         return checked
-    words = [f" --outputs {','.join(outputs)}"] if outputs else []
-    words += [" --batch-size 1"] if is_open else []
-    command = f"`tfsmith freeze {model.path or 'MODEL'} -o fixed.pb{''.join(words)} --fold-shapes`"
+    given: dict[str, Any] = {"outputs": list(outputs)} if outputs else {}
+    given |= {"batch_size": 1} if is_open else {}
+    command = Hint(call("freeze", model.path or "MODEL", out="fixed.pb", **given, fold_shapes=True))
     return _with_remedy(checked, command, left, after)
 
 
@@ -191,9 +195,8 @@ def _with_recipes(model: Model, checked: TargetCheck, outputs: Sequence[str], si
             break
         after = _after(model, recipe, checked.target, outputs, signature)
         if after is not None:
-            checked = _with_remedy(
-                checked, f"`tfsmith replace {model.path or 'MODEL'} -r {recipe} -o OUT`", left, after
-            )
+            command = Hint(call("replace", model.path or "MODEL", recipe, out="OUT"))
+            checked = _with_remedy(checked, command, left, after)
     return checked
 
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from tfsmith.records import record
 from tfsmith.verbs import VERBS
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.declare import Option, Verb, read_verb
 from tfsmith.verbs.shared import Result
 
@@ -37,6 +38,7 @@ class CompletionScript(Result):
         return {"shell": self.shell, "script": self.text}
 
 
+@checked
 def completion(shell: Literal["bash", "zsh", "fish"]) -> CompletionScript:
     """Prints what makes a shell complete verbs, options and their values.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tfsmith.errors import UsageError
 from tfsmith.formats.kinds import MAIN_FILES
 from tfsmith.formats.sniff import sniff
 from tfsmith.ir.attr import Attr
@@ -18,7 +19,8 @@ from tfsmith.passes.configure import configure as configure_nodes
 from tfsmith.records import record, replace
 from tfsmith.storage.place import Output
 from tfsmith.storage.span import open_file, real_path
-from tfsmith.verbs.shared import ModelResult, open_model
+from tfsmith.verbs.arguments import checked
+from tfsmith.verbs.shared import ModelResult, open_model, size_of, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
@@ -77,12 +79,13 @@ class Configured(ConfiguredNodes, ModelResult):
         if self.unchanged:
             yield f"{plural(len(self.unchanged), 'node')} had these values already"
         if self.out is not None:
-            yield f"Wrote {self.out}"
+            yield f"Wrote {sized(self.out)}"
 
     def to_json(self) -> dict[str, Any]:
         """Every node with its attributes before and after."""
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "changed": [_facts(one) for one in self.changed],
             "unchanged": [one.node for one in self.unchanged],
             "nearest": list(self.nearest),
@@ -103,6 +106,7 @@ class Configured(ConfiguredNodes, ModelResult):
         return replace(self, out=written, notes=notes)
 
 
+@checked
 def configure(
     model: ModelOrPath,
     settings: Pairs,
@@ -132,6 +136,10 @@ def configure(
     Example:
         tfsmith configure model --op Bert --set QuantizableDataType=qint8 --set MaxSequenceLength=128
     """
+    given = {"as_": options.get("as_"), "force": options.get("force"), "link": link}
+    idle = next((name for name, value in given.items() if value and out is None), None)
+    if idle is not None:
+        raise UsageError(f"{{{idle}}} goes with {{out}}", remedy="add {out}, or leave it out")
     source = open_model(model, options)
     done = configure_nodes(source, settings, ops=ops, nodes=nodes)
     asked = " and ".join([*(f"op {op}" for op in ops), *(f"name {glob}" for glob in nodes)])

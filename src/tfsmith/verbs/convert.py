@@ -16,10 +16,11 @@ from tfsmith.ir.model import Model
 from tfsmith.passes.convert import ConvertOptions, ReworkedModel, SignatureEdits, rework
 from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.output import with_assets
-from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
+from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines, sized
 from tfsmith.view.summary import signature_facts
-from tfsmith.view.text import human_bytes, plural
+from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -69,8 +70,10 @@ class Converted(ReworkedModel, ModelResult):
     def report(self) -> Iterator[str]:
         """What was written, and how many tensors have other names or types."""
         count = len(self.model.variables)
-        weights = f", {plural(count, 'tensor')}, {human_bytes(self._bytes())}" if count else ""
-        yield f"Wrote {self.out or 'nothing yet'} ({_KINDS[self.model.kind]}{weights})"
+        facts = (_KINDS[self.model.kind], *((plural(count, "tensor"),) if count else ()))
+        yield (
+            f"Nothing was written yet ({', '.join(facts)})" if self.out is None else f"Wrote {sized(self.out, *facts)}"
+        )
         renamed = sum(new is not None for new in self.names.values())
         done: tuple[tuple[int, str], ...] = ((len(self.names) - renamed, "dropped"), (renamed, "renamed"))
         done = (*done, (len(self.cast), f"cast to {self.options.dtype}"))
@@ -111,11 +114,12 @@ class Converted(ReworkedModel, ModelResult):
     def prove(self, written: Model, checks: Checks) -> Verified:
         """Compares every signature, as close as the type of the weights allows."""
         if not (self.source.has_graph and written.has_graph):
-            remedy = "compare checkpoints with `tfsmith weights A --compare B`"
+            remedy = "compare the weights of checkpoints instead"
             raise UsageError("only a model with a graph can be run", path=self.source.path, remedy=remedy)
         return records.replace(checks, dtype=self.options.dtype).signatures(self.source, written)
 
 
+@checked
 def convert(
     model: ModelOrPath,
     out: Out = None,

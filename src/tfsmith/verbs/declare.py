@@ -220,6 +220,7 @@ def flag_of(name: str, kind: str = "") -> str:
 
 
 def _options(function: Callable[..., Any], doc: Docstring, more: Mapping[str, tuple[str, ...]]) -> Iterator[Option]:
+    function = getattr(function, "__wrapped__", function)
     code = function.__code__
     positional = code.co_varnames[: code.co_argcount]
     named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]

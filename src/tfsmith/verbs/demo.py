@@ -14,6 +14,7 @@ from tfsmith.errors import EngineError, OutputError
 from tfsmith.ir.tensor import Tensor
 from tfsmith.testing.models import BertConfig, TestModel, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import load, verify_checksums
 from tfsmith.verbs.freeze import freeze
 from tfsmith.verbs.output import save
@@ -72,6 +73,7 @@ class DemoResult(Result):
         return {"right": bool(self), "steps": steps}
 
 
+@checked
 def demo(
     *,
     keep: FilePath | None = None,

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
+from tfsmith.errors import Hint, NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
 from tfsmith.ir.tensor import FilledTensor, SpanTensor, Tensor
@@ -19,6 +19,7 @@ from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueCha
 from tfsmith.passes.variables import find_value, restore_sources
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import open_file
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import Result, check_room, open_model
 from tfsmith.view.summary import difference_facts
 from tfsmith.view.text import Section, human_count
@@ -130,6 +131,7 @@ class ModelDiff(Result):
         return self._facts
 
 
+@checked
 def diff(
     a: ModelOrPath,
     b: ModelOrPath,
@@ -272,7 +274,7 @@ def _cross(one: Model, other: Model, structure: StructureDifference) -> tuple[li
         missing += left
         if left:
             what = f"{left} variables of the {name} have no constant of their name in the other"
-            return pairs, [f"{what}: freeze it first (`tfsmith freeze`) to compare constant by constant"]
+            return pairs, [Hint(f"{what}: freeze it first ({{freeze(model)}}) to compare constant by constant")]
     return pairs, []
 
 
@@ -321,7 +323,7 @@ def _cut(title: str, part: Any, entries: Iterable[list[Row]], limit: int) -> Ite
         return
     rows = [row for entry in islice(entries, limit) for row in entry]
     left = count - limit
-    notes = (f"and {human_count(left)} more; --all shows them",) if left > 0 else ()
+    notes = (Hint(f"and {human_count(left)} more; {{all=True}} shows them"),) if left > 0 else ()
     yield Section(f"{title}: {words}", rows, notes=notes)
 
 

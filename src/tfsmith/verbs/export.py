@@ -13,8 +13,9 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.output import with_assets
-from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
+from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
 from tfsmith.view.summary import signature_facts
 
 if TYPE_CHECKING:
@@ -55,14 +56,21 @@ class Exported(ExportedGraph, ModelResult):
 
     def report(self) -> Iterator[str]:
         """How many variables it has, where it lies, its signatures and files."""
-        yield f"Exported {len(self.variables)} variables to {self.out or 'a SavedModel in memory'}"
+        place = "a SavedModel in memory" if self.out is None else sized(self.out)
+        yield f"Exported {len(self.variables)} variables to {place}"
         yield from signature_lines(self.model.signatures)
         yield from (f"asset {asset.path}" for asset in self.assets)
+
+    @property
+    def keeps(self) -> bool:
+        """No: it is another graph, and all of it must load."""
+        return False
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "variables": list(self.variables),
             "signatures": signature_facts(self.model.signatures),
             "assets": [asset.path for asset in self.assets],
@@ -75,6 +83,7 @@ class Exported(ExportedGraph, ModelResult):
         return ("saved_model",)
 
 
+@checked
 def export(
     model: ModelOrPath,
     out: Out = None,

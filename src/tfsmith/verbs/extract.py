@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
@@ -13,8 +12,9 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.records import field, record, replace
 from tfsmith.storage.place import Output
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import _path, body_of
-from tfsmith.verbs.shared import Result, open_model
+from tfsmith.verbs.shared import Result, open_model, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ class Extracted(Pattern, Result):
         nodes = [f"debug: node {node.name} ({node.op})" for node in self.nodes]
         return nodes + [f"debug: input {name}" for name in self.inputs]
 
+    @checked
     def save(self, path: FilePath, *, force: bool = False) -> Extracted:
         """Writes the pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
 
@@ -64,7 +65,7 @@ class Extracted(Pattern, Result):
         """How much was found, and where it was written."""
         seeds, others = plural(len(self.seed_nodes), "seed"), plural(len(self.internal_nodes), "other node")
         counts = f"{seeds}, {others}, {plural(len(self.inputs), 'input')}"
-        yield counts if self.out is None else f"Wrote {self.out} ({counts})"
+        yield counts if self.out is None else f"Wrote {sized(self.out, counts)}"
 
     def to_json(self) -> dict[str, Any]:
         """The names of all nodes and inputs."""
@@ -76,6 +77,7 @@ class Extracted(Pattern, Result):
         }
 
 
+@checked
 def extract(
     model: ModelOrPath,
     seeds: Words,
@@ -121,6 +123,7 @@ def extract(
     return found if out is None else found.save(out, force=force)
 
 
+@checked
 def save_pattern(pattern: Pattern, path: FilePath, *, model: Model | None = None, force: bool = False) -> None:
     """Writes a pattern in the format of the original tools; as text if the path ends in `.pbtxt`.
 
@@ -146,7 +149,8 @@ def files_of(nodes: Iterable[Node]) -> list[str]:
     return list(dict.fromkeys(node.base.name for node in nodes if node.base is not None))
 
 
-def load_pattern(path: str | os.PathLike[str]) -> Pattern:
+@checked
+def load_pattern(path: FilePath) -> Pattern:
     """Reads a pattern file, binary or text."""
     from tfsmith.formats.recipe.protobuf import read_pattern
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UnreadableFileError, UsageError
@@ -14,6 +14,10 @@ from tfsmith.ir.body import Body, Part
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
+from tfsmith.verbs.arguments import checked, shown
+
+if TYPE_CHECKING:
+    from tfsmith.verbs.shared import FilePath, ModelOrPath, Names
 
 __all__ = [
     "load",
@@ -33,11 +37,12 @@ _MOST_FILES = 50
 _MOST_NAMES = 5
 
 
+@checked
 def load(
-    source: str | os.PathLike[str] | bytes | Any,
+    source: ModelOrPath,
     *,
-    tags: Iterable[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
+    tags: Names | None = None,
+    checkpoint: FilePath | None = None,
     step: int | None = None,
 ) -> Model:
     """Opens any TensorFlow model. Its structure is found; weights stay in the file until they are asked for.
@@ -52,6 +57,9 @@ def load(
     Raises:
         TfsmithError: What is wrong, where, and what to do.
     """
+    if isinstance(source, Model):
+        remedy = "it is open already; pass what to open, or use Model.select"
+        raise UsageError("a Model is no file", path=source.path, remedy=remedy)
     if isinstance(source, (str, os.PathLike)):
         model = open_model(_path(source), checkpoint=None if checkpoint is None else _path(checkpoint), step=step)
     else:
@@ -79,8 +87,8 @@ def _path(path: str | os.PathLike[str]) -> Path:
 def _serialized(source: Any) -> tuple[bytes, str]:
     """The bytes of a message, and its name."""
     serialize = getattr(source, "SerializeToString", None)
-    if serialize is None:
-        what = f"a {type(source).__name__} is no model"
+    if serialize is None or isinstance(source, type):
+        what = f"{shown(source)} is no model"
         raise UsageError(what, remedy="pass a path, bytes, or a GraphDef, MetaGraphDef or SavedModel message")
     return bytes(serialize()), str(source.DESCRIPTOR.name)
 
@@ -94,11 +102,13 @@ def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
     return records.replace(model, meta_graphs=metas)
 
 
-def graph_text(model: Model) -> str:
+@checked
+def graph_text(model: ModelOrPath) -> str:
     """The GraphDef of the selected meta graph as text, exactly as TensorFlow writes it. Reads the weights in it."""
     from tfsmith.formats.write import graph_to_text
+    from tfsmith.verbs.shared import open_model as opened
 
-    return graph_to_text(model.graph)
+    return graph_to_text(opened(model, {}).graph)
 
 
 def body_of(model: Model, function: str | None) -> Body:
@@ -114,12 +124,13 @@ def body_of(model: Model, function: str | None) -> Body:
     found = model.graph.library.get(function)
     if found is None:
         near = nearest(function, model.graph.library)
-        remedy = f"the nearest are {', '.join(near)}" if near else "`tfsmith show --functions` lists them"
+        remedy = f"the nearest are {', '.join(near)}" if near else "{show(model, functions=True)} lists them"
         raise NotFoundInModelError(f"there is no function {function!r}", path=model.path, remedy=remedy)
     return found
 
 
-def verify_checksums(model: Model) -> int:
+@checked
+def verify_checksums(model: ModelOrPath) -> int:
     """Reads every tensor of the model's checkpoint and checks its checksum, in constant memory.
 
     Returns:
@@ -128,6 +139,9 @@ def verify_checksums(model: Model) -> int:
     Raises:
         ChecksumError: The first tensor that does not fit.
     """
+    from tfsmith.verbs.shared import open_model as opened
+
+    model = opened(model, {})
     if not model.variables:
         remedy = "a graph has no checksums; pass a model with its checkpoint"
         raise UsageError("there is no checkpoint to check", path=model.path, remedy=remedy)

@@ -16,7 +16,8 @@ from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.variables import EMA_SUFFIX
-from tfsmith.verbs.shared import ModelResult, open_model
+from tfsmith.verbs.arguments import checked
+from tfsmith.verbs.shared import ModelResult, open_model, size_of, sized
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -48,16 +49,19 @@ class Frozen(FrozenGraph, ModelResult):
     verified: Verified | None = None
 
     def report(self) -> Iterator[str]:
-        """How many variables were frozen, and the outputs."""
+        """How many variables were frozen, the outputs, and what was written."""
         yield f"Converted {len(self.converted)} variables to const ops."
         for key, tensor in self.outputs.items():
             is_named = key not in (tensor, tensor.rpartition(":")[0])  # by a signature, not by its own name
             yield f"output {key}: {tensor}" if is_named else f"output {tensor}"
+        if self.out is not None:
+            yield f"Wrote {sized(self.out)}"
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "converted": dict(self.converted),
             "outputs": dict(self.outputs),
             "warnings": [str(note) for note in self.notes],
@@ -88,11 +92,17 @@ class Frozen(FrozenGraph, ModelResult):
         notes = (*self.notes, Note(what, exported.variables, remedy))
         return records.replace(self, model=exported.model, converted={}, notes=notes)
 
+    @property
+    def keeps(self) -> bool:
+        """No: it is another graph, and all of it must load."""
+        return False
+
     def prove(self, written: Model, checks: Checks) -> Verified:
         """Compares the outputs that were asked for."""
         return checks.outputs(self.source, written, self.outputs, (self.options.signature, None))
 
 
+@checked
 def freeze(
     model: ModelOrPath,
     outputs: Names = (),
@@ -156,7 +166,7 @@ def freeze(
         keep_init=(as_ if out is None else kind_of(out, as_, may=_KINDS)) == "saved_model",
         fold_shapes=fold_shapes,
     )
-    return _frozen(source, options).placed(out, {**shared, "as_": as_})
+    return _frozen(source, options).placed(out, {**shared, "as_": None if out is None else as_})
 
 
 def _frozen(source: Model, options: FreezeOptions) -> Frozen:

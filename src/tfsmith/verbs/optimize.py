@@ -22,7 +22,7 @@ from tfsmith.engines.samples import (
     split_rows,
 )
 from tfsmith.engines.tensorflow import measure_speed
-from tfsmith.errors import EngineError, UsageError
+from tfsmith.errors import EngineError, Hint, UsageError
 from tfsmith.formats.kinds import destination_of
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.attr import Attr
@@ -38,13 +38,14 @@ from tfsmith.passes.bert_node import (
     served_bert_nodes,
 )
 from tfsmith.records import record, replace
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.files import load
 from tfsmith.verbs.output import place_model
 from tfsmith.verbs.replace import Replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
-from tfsmith.verbs.shared import Result, names_of, open_model
+from tfsmith.verbs.shared import Result, names_of, open_model, size_of, sized
 from tfsmith.verbs.verify import Verified
 from tfsmith.verbs.verify import verify as verify_models
 from tfsmith.view.text import Section
@@ -163,7 +164,7 @@ class Optimized(Result):
         found: list[str] = []
         if self.speed is not None and self.speed.speedup < 1:  # small models, long sequences, or a busy machine
             slow = "the result is slower than the original here; time it again with more {repeat}"
-            found.append(f"{slow}, on the sizes that you use")
+            found.append(Hint(f"{slow}, on the sizes that you use"))
         if self.replaced.matches and not self.is_right:
             found.append("error: the result does not answer as the original does; it was not written")
         return tuple(found)
@@ -188,7 +189,7 @@ class Optimized(Result):
             row = (*sizes, f"{speed.before_ms:.2f} ms", f"{speed.after_ms:.2f} ms", f"{speed.speedup:.2f}")
             yield Section("", [row], ("batch", "sequence", "before", "after", "times faster"))
         if self.out is not None:
-            yield f"Wrote {self.out}"
+            yield f"Wrote {sized(self.out)}"
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
@@ -202,6 +203,7 @@ class Optimized(Result):
         }
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "before_ms": None if speed is None else speed.before_ms,
             "after_ms": None if speed is None else speed.after_ms,
             "speedup": None if speed is None else speed.speedup,
@@ -219,6 +221,7 @@ class Optimized(Result):
         }
 
 
+@checked
 def optimize(
     model: ModelOrPath,
     out: Out = None,
@@ -298,6 +301,7 @@ def optimize(
     longest = max_sequence_length or (max(_LONGEST, sequence_length or 0) if has_open_length(program) else known)
     fused = _configured(replaced.model, longest, bfloat16=bfloat16)
     given = bind_feeds(program.inputs, _read(program, inputs)) if inputs else None
+    read = (*_files(inputs), *_files(calibrate), *op_libraries)
     tried = _Inputs(program, batch_size or 1, sequence_length or min(known, longest), seed, given)
     data = split_rows(program, _read(program, calibrate)) if calibrate else None
     is_run = verify or repeat > 0 or data is not None
@@ -310,12 +314,14 @@ def optimize(
 
     if out is None:
         return trial()
-    destination_of(out, as_, opened.kind).output(inputs_of(opened), force=force).check()  # before the long work
+    destination_of(out, as_, opened.kind).output(
+        (*inputs_of(opened), *read), force=force
+    ).check()  # before the long work
     found = trial()
     if not found.is_right:
         return found
     step("writing")
-    placed = place_model(found.model, out, before=opened, format=as_, link=link, force=force)
+    placed = place_model(found.model, out, before=opened, inputs=read, format=as_, link=link, force=force)
     return replace(found, out=placed.path, notes=(*found.notes, *placed.notes))
 
 
@@ -325,12 +331,17 @@ def _read(program: ModelProgram, feeds: Feeds) -> dict[str, Any]:
     Raises:
         UsageError: It is another file.
     """
-    for text in () if isinstance(feeds, Mapping) else names_of(feeds):
+    for text in _files(feeds):
         if Path(text).suffix != ".npz":
             raise UsageError(
                 "inputs are given as .npz", path=text, remedy="save them with numpy.savez, each by its key"
             )
     return read_feeds(program.inputs, feeds)[0]
+
+
+def _files(feeds: Feeds) -> tuple[str, ...]:
+    """The files that data are read from."""
+    return () if isinstance(feeds, Mapping) else names_of(feeds)
 
 
 def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
@@ -344,7 +355,8 @@ def fuse_encoder(model: Model, outputs: Sequence[str] = ()) -> Replaced:
     old = [node.name for _, node in bert_nodes(model)]
     if not old:
         return done
-    return replace(done, reason=f"it has a node Bert already, {old[0]}, and `tfsmith configure` sets its attributes")
+    reason = f"it has a node Bert already, {old[0]}, and {{configure(model)}} sets its attributes"
+    return replace(done, reason=Hint(reason))
 
 
 def _defaults(body: str | None, node: Node) -> dict[str, Attr]:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tfsmith import records
-from tfsmith.errors import Note, UnreadableFileError
+from tfsmith.errors import Note, UnreadableFileError, UsageError
 from tfsmith.formats.kinds import ALL_KINDS, As, FileKind, destination_of
-from tfsmith.formats.write import inputs_of, write_model
+from tfsmith.formats.write import check_written, inputs_of, write_model
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.storage.span import real_path
+from tfsmith.verbs.arguments import checked
 
 if TYPE_CHECKING:  # most outputs need none of it
     from tfsmith.passes.export import AssetFile
-    from tfsmith.verbs.shared import ModelResult
+    from tfsmith.verbs.shared import FilePath, ModelOrResult, ModelResult
     from tfsmith.verbs.verify import Verified
 
 __all__ = ["Placed", "foreign_assets", "place_model", "place_result", "prove_result", "save", "with_assets"]
@@ -24,14 +25,16 @@ __all__ = ["Placed", "foreign_assets", "place_model", "place_result", "prove_res
 _Made = TypeVar("_Made", bound="ModelResult")
 
 
+@checked
 def save(
-    model: Model | ModelResult,
-    path: str | os.PathLike[str],
+    model: ModelOrResult,
+    path: FilePath,
     *,
-    format: As | None = None,
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
     shards: int | None = None,
     link: bool = False,
     force: bool = False,
+    format: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
 ) -> tuple[object, ...]:
     """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
 
@@ -40,11 +43,12 @@ def save(
         path: Its ending decides: `.pb` a GraphDef, `.pbtxt` its text, `.meta` a MetaGraphDef with its checkpoint,
             `.ckpt` or `.ckpt-N` a checkpoint, `.npz` and `.safetensors` its variables, a name without ending (`v1.0`
             has none) or with a slash at its end a SavedModel folder.
-        format: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
+        as_: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
             "safetensors", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its main file).
         shards: The number of data files of a checkpoint; by default as many as there were.
         link: Whether to make hard links of weight files that did not change, in place of copies.
         force: Whether to replace what is there. Files that the model was read from are never replaced.
+        format: Another word for `as_`.
 
     Returns:
         What to beware of.
@@ -53,9 +57,12 @@ def save(
         OutputError: It cannot be written there; what was there before is untouched.
         LimitError: A message would be over 2 GiB.
     """
+    if as_ is not None and format is not None:
+        raise UsageError("{as_} and {format} are the same", remedy="give one of them")
+    as_ = format if as_ is None else as_
     if not isinstance(model, Model):
-        return tuple(model.save(path, as_=format, force=force).notes)
-    return place_model(model, path, format=format, shards=shards, link=link, force=force).notes
+        return tuple(model.save(path, as_=as_, force=force).notes)
+    return place_model(model, path, format=as_, shards=shards, link=link, force=force).notes
 
 
 @records.record
@@ -84,6 +91,7 @@ def place_model(
     before: Model | None = None,
     inputs: Iterable[str | os.PathLike[str]] = (),
     prove: Callable[[Path], bool] | None = None,
+    keeps: bool = True,
     format: As | None = None,
     may: Collection[FileKind] = ALL_KINDS,
     shards: int | None = None,
@@ -98,6 +106,7 @@ def place_model(
         before: The model as it was opened.
         inputs: What else the command read; none of it is replaced.
         prove: Looks at what was written, where it lies for now, and says whether it is right.
+        keeps: Whether parts that nobody edited may be as their file had them, whatever is wrong with them.
         format: What to write, whatever the name says.
         may: The kinds of files that the verb writes.
         shards: The number of data files of a checkpoint; by default as many as there were.
@@ -118,7 +127,9 @@ def place_model(
     elif destination.kind == "saved_model":
         notes += foreign_assets(model, original)
     if format is None and destination.kind == "checkpoint" and original.has_graph:
-        notes.append(Note("a checkpoint has no graph", (), f"{destination.path.name}.meta is written with its graph"))
+        notes.append(Note("a checkpoint has no graph", (), f"write {destination.path.name}.meta to keep it"))
+    is_text = original.path is not None and original.path.suffix == ".pbtxt"
+    check_written(model, is_kept=keeps and original.kind == destination.holds and is_text == destination.text)
     is_right = True
     with output:
         place = destination.at(output.aside)
@@ -157,6 +168,7 @@ def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[st
         before=made.source,
         inputs=made.read,
         prove=prove if options.get("verify") else None,
+        keeps=made.keeps,
         format=as_,
         may=made.kinds,
         shards=made.shards,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,8 +16,9 @@ from tfsmith.patterns.rule import Rule
 from tfsmith.records import record, replace, values
 from tfsmith.storage.place import Output, write_file
 from tfsmith.storage.sink import FileSink
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import _path
-from tfsmith.verbs.shared import MATCHING, Result, open_model
+from tfsmith.verbs.shared import MATCHING, Result, open_model, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from tfsmith.patterns.draft import RepeatedBlock
     from tfsmith.verbs.replace import Replaced
-    from tfsmith.verbs.shared import FilePath, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
+    from tfsmith.verbs.shared import FilePath, Files, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
 
 __all__ = [
     "DraftedRecipe",
@@ -105,6 +106,7 @@ def builtin_recipe(name: str) -> Path:
     raise UsageError(f"there is no recipe {name!r}", remedy=remedy)
 
 
+@checked
 def load_recipe(source: FilePath, **matching: Unpack[Matching]) -> Recipe:
     """Reads a recipe: a TOML file, a file of the original tools (`.pb`, `.pbtxt`), or one that comes with tfsmith.
 
@@ -142,7 +144,8 @@ def read_recipe(recipe: RecipeOrPath, options: Mapping[str, Any]) -> Recipe:
     return load_recipe(recipe, **{key: options[key] for key in MATCHING if key in options})
 
 
-def save_recipe(recipe: Recipe, path: FilePath, *, inputs: Iterable[FilePath] = (), force: bool = False) -> None:
+@checked
+def save_recipe(recipe: Recipe, path: FilePath, *, inputs: Files = (), force: bool = False) -> None:
     """Writes a recipe: as TOML if the path ends in `.toml`, else in the format of the original tools.
 
     Args:
@@ -190,6 +193,7 @@ class MadeRecipe(Recipe, Result):
     out: Path | None = None
     notes: tuple[str, ...] = ()
 
+    @checked
     def save(self, path: FilePath, *, force: bool = False) -> MadeRecipe:
         """Writes it, as `save_recipe` does.
 
@@ -205,7 +209,7 @@ class MadeRecipe(Recipe, Result):
         found = plural(len(query.nodes), "node")
         taken = f"takes {len(target.inputs)} of {plural(len(query.inputs), 'input')}"
         what = f"{found} become {target.rename}, a {target.op}, which {taken}"
-        yield what if self.out is None else f"Wrote {self.out} ({what})"
+        yield what if self.out is None else f"Wrote {sized(self.out, what)}"
 
     def to_json(self) -> dict[str, Any]:
         """The names of the nodes and of what enters them."""
@@ -218,6 +222,7 @@ class MadeRecipe(Recipe, Result):
         }
 
 
+@checked
 def make_recipe(
     pattern: PatternOrPath, node: NodeOrPath, recipe: Out = None, *, force: bool = False, **matching: Unpack[Matching]
 ) -> MadeRecipe:
@@ -254,6 +259,7 @@ def load_node(path: FilePath) -> Node:
     return read_node(_path(path))
 
 
+@checked
 def check_recipe(
     recipe: RecipeOrPath,
     model: ModelOrPath,
@@ -324,6 +330,7 @@ class DraftedRecipe(Result):
         """The TOML, where it was not written to a file."""
         return self.toml if self.out is None else None
 
+    @checked
     def save(self, path: FilePath, *, force: bool = False) -> DraftedRecipe:
         """Writes the recipe as a TOML file, with its comments.
 
@@ -340,7 +347,7 @@ class DraftedRecipe(Result):
         """How much becomes one node."""
         weights = plural(sum(one.kind == "weight" for one in self.block.inputs), "weight")
         blocks = f"{self.block.units} blocks of {plural(self.block.nodes, 'node')} and {weights}"
-        yield f"Wrote {self.out} ({blocks} become one {self.op})"
+        yield f"Wrote {sized(self.out, f'{blocks} become one {self.op}')}"
 
     def to_json(self) -> dict[str, Any]:
         """What was found, with every input."""
@@ -358,6 +365,7 @@ class DraftedRecipe(Result):
         }
 
 
+@checked
 def draft_recipe(
     model: ModelOrPath,
     *,
@@ -443,6 +451,7 @@ class RecipeDrawing(Result):
         return {"output": str(self.out), "recipe": self.recipe.name, "matches": found}
 
 
+@checked
 def draw_recipe(
     recipe: RecipeOrPath,
     out: Out,

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from tfsmith.errors import Hint, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Match, Miss, Recipe, Unit
@@ -16,8 +17,9 @@ from tfsmith.patterns.replace import find as find_matches
 from tfsmith.patterns.replace import replace as replace_matches
 from tfsmith.patterns.rule import Rule
 from tfsmith.records import field, record
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.recipe import read_recipe
-from tfsmith.verbs.shared import ModelResult, Result, open_model
+from tfsmith.verbs.shared import ModelResult, Result, open_model, size_of, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
@@ -74,6 +76,7 @@ class Matches(Result, Sequence[Match]):
         return {"matches": [_match_facts(match) for match in self.matches]}
 
 
+@checked
 def find(
     model: ModelOrPath, recipe: RecipeOrPath, *, functions: bool = True, **options: Unpack[MatchingLoads]
 ) -> Matches:
@@ -137,7 +140,7 @@ class Replaced(Replacement, ModelResult):
     def report(self) -> Iterator[str]:
         """The matches, the new nodes, and how many are gone; or why nothing matched."""
         if not self.matches:
-            yield f"No match: {self.reason}{'' if self.is_trial else '; nothing was written'}"
+            yield Hint(f"No match: {data_of(self.reason or '')}{'' if self.is_trial else '; nothing was written'}")
             if self.explain and not self.skipped:
                 yield from _miss_lines(self.nearest_miss)
             return
@@ -152,7 +155,7 @@ class Replaced(Replacement, ModelResult):
         if removed:
             yield f"  - {plural(removed, 'node')}{' would go' if self.is_trial else ''}"
         if self.out is not None:
-            yield f"Wrote {self.out}"
+            yield f"Wrote {sized(self.out)}"
 
     def to_json(self) -> dict[str, Any]:
         """The same, with all that was bound."""
@@ -160,6 +163,7 @@ class Replaced(Replacement, ModelResult):
         miss = self.nearest_miss
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "matches": [_match_facts(match) for match in self.matches],
             "added": [{"name": node.name, "op": node.op, "inputs": list(node.inputs)} for node in added],
             "removed": removed,
@@ -202,6 +206,7 @@ class Replaced(Replacement, ModelResult):
         return checks.outputs(self.source, self.model if is_alone else written, {one: one for one in self.outputs})
 
 
+@checked
 def replace(
     model: ModelOrPath,
     recipe: RecipeOrPath,

@@ -30,12 +30,13 @@ from tfsmith.engines.runner import (
     mixed_output,
     run_in_chunks,
 )
-from tfsmith.errors import EngineError, UsageError
+from tfsmith.errors import EngineError, Hint, UsageError
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.model import Model
 from tfsmith.records import record
 from tfsmith.storage.place import Output
 from tfsmith.storage.sink import explained
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.output import save
 from tfsmith.verbs.shared import Result, names_of, open_model
@@ -199,6 +200,7 @@ class RunResult(Result, Mapping[str, Any]):
         return third - first
 
 
+@checked
 def run(
     model: ModelOrPath,
     inputs: Feeds = (),
@@ -353,7 +355,7 @@ def _chunk(runner: Runner, feeds: Mapping[str, Any], asked: int | None) -> tuple
     if mixed is not None and asked is None:
         return (
             0,
-            (f"the batch is large, but runs in one: rows of output {mixed!r} depend on each other ({{chunk}})",),
+            (Hint(f"the batch is large, but runs in one: rows of output {mixed!r} depend on each other ({{chunk}})"),),
             (),
         )
     if mixed is not None:
@@ -392,6 +394,7 @@ def _short(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
+@checked
 def compile(
     model: ModelOrPath,
     outputs: Names = (),

@@ -10,6 +10,7 @@ from tfsmith.audit.rules import is_plausible, keras_findings, scan_model
 from tfsmith.errors import TfsmithError, UnreadableFileError
 from tfsmith.ir.model import Model
 from tfsmith.records import record
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.text import Section, human_count, plural
 
@@ -98,6 +99,7 @@ def _row(one: Finding) -> tuple[str, str, str, str]:
     return one.kind, one.what, f"{where}{more}", one.when
 
 
+@checked
 def scan(
     model: ModelOrPath,
     *,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -12,15 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
-from tfsmith.view.text import Section, plain_text
+from tfsmith.verbs.arguments import checked
+from tfsmith.view.text import Section, human_bytes, plain_text
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from tfsmith.formats.kinds import As, Destination, FileKind
+    from numpy.typing import NDArray
+
+    from tfsmith.formats.kinds import Destination, FileKind
+    from tfsmith.ir.tensor import Tensor
     from tfsmith.verbs.prove import Checks, Verified
 
 __all__ = [
+    "Config",
     "Entries",
     "Feeds",
     "FilePath",
@@ -34,6 +40,7 @@ __all__ = [
     "MatchingLoads",
     "MatchingProves",
     "ModelOrPath",
+    "ModelOrResult",
     "ModelResult",
     "NamePairs",
     "Names",
@@ -48,12 +55,17 @@ __all__ = [
     "SignatureName",
     "Signatures",
     "Sizes",
+    "Tensors",
+    "TensorsOrPath",
+    "Texts",
     "Words",
     "asked_signatures",
     "check_room",
     "names_of",
     "open_model",
     "signature_lines",
+    "size_of",
+    "sized",
 ]
 
 FilePath: TypeAlias = "str | os.PathLike[str]"
@@ -72,6 +84,10 @@ Renames: TypeAlias = "Mapping[str, str] | Sequence[str | tuple[str, str]]"
 Shapes: TypeAlias = "Mapping[str, Sequence[int | None]]"
 Entries: TypeAlias = "Mapping[str, str]"
 SignatureName: TypeAlias = str
+Texts: TypeAlias = "Mapping[str, str]"
+Tensors: TypeAlias = "Mapping[str, Tensor | NDArray[Any]]"
+TensorsOrPath: TypeAlias = "Model | ModelResult | FilePath | Tensors"
+Config: TypeAlias = "FilePath | Mapping[str, Any]"
 Signatures: TypeAlias = "Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]"
 
 
@@ -252,7 +268,14 @@ class ModelResult(Result):
         """Whether the result computes what the original does, as far as that was asked."""
         return self.verified is None or self.verified.is_same
 
-    def save(self: _Made, path: FilePath, *, as_: As | None = None, force: bool = False) -> _Made:
+    @checked
+    def save(
+        self: _Made,
+        path: FilePath,
+        *,
+        as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+        force: bool = False,
+    ) -> _Made:
         """Writes the model, whole or not at all.
 
         Args:
@@ -276,6 +299,8 @@ class ModelResult(Result):
             shared: The verb's shared options. With `verify`, only what computes the same as the original is placed;
                 without an output, the result says whether it does.
         """
+        if out is None and shared.get("as_") is not None:
+            raise UsageError("{as_} goes with {out}", remedy="add {out}, or leave it out")
         if out is None and not shared.get("verify"):
             return self
         from tfsmith.verbs.output import place_result, prove_result  # looking should not load what writes
@@ -303,6 +328,11 @@ class ModelResult(Result):
     def link(self) -> bool:
         """Whether weight files that did not change are hard-linked."""
         return False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what it did not change is as its file had it; it is then written back so, whatever is wrong."""
+        return True
 
     def made_for(self: _Made, destination: Destination) -> _Made:
         """The result as it must be for this kind of file."""
@@ -373,10 +403,35 @@ def asked_signatures(
     return found
 
 
+def size_of(out: Path | None) -> int | None:
+    """How many bytes an output has on the disk: a file, all of a folder, or all files of a set; None if it is gone."""
+    if out is None:
+        return None
+    prefix = re.escape(out.name.removesuffix(".meta"))
+    of_set = re.compile(rf"{prefix}(\.meta|\.index|\.data-\d{{5}}-of-\d{{5}})")
+    try:
+        if out.is_dir():
+            return sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+        if out.is_file() and out.suffix != ".meta":
+            return out.stat().st_size
+        sizes = [path.stat().st_size for path in out.parent.iterdir() if of_set.fullmatch(path.name)]
+    except OSError:
+        return None
+    return sum(sizes) if sizes else None
+
+
+def sized(out: Path | None, *facts: str) -> str:
+    """An output with what it is and how large: `frozen.pb (graph, 1.2 MB)`."""
+    size = size_of(out)
+    words = [*facts, *([] if size is None else [human_bytes(size)])]
+    return f"{out} ({', '.join(words)})" if words else str(out)
+
+
 def signature_lines(signatures: Mapping[str, Signature]) -> Iterator[str]:
     """A line for each signature: its keys."""
     for key, found in signatures.items():
         yield f"signature {key}: {', '.join(found.inputs)} -> {', '.join(found.outputs)}"
 
 
+ModelOrResult: TypeAlias = "Model | ModelResult"
 ModelOrPath: TypeAlias = "Model | ModelResult | str | os.PathLike[str] | bytes | Any"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import NotFoundInModelError, UsageError
+from tfsmith.errors import Hint, NotFoundInModelError, UsageError
 from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.records import record
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.files import body_of, graph_text, verify_checksums
 from tfsmith.verbs.shared import Result, open_model
 from tfsmith.view.summary import (
@@ -22,6 +23,7 @@ from tfsmith.view.summary import (
     summary_facts,
     variable_facts,
 )
+from tfsmith.view.summary import summarize as summary_of
 from tfsmith.view.text import Section, human_bytes, human_count
 
 if TYPE_CHECKING:
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
     from tfsmith.passes.interface import Candidate
     from tfsmith.patterns.networks import Network
     from tfsmith.verbs.shared import Loads, ModelOrPath
+    from tfsmith.view.summary import Summary
 
-__all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_facts"]
+__all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_facts", "summarize"]
 
 FLAGS = {"checksums": ("--verify",)}
 _PARTS = ("variables", "ops", "nodes", "collections", "functions", "outputs")
@@ -83,7 +86,7 @@ class Shown(Result):
 
     def to_json(self) -> dict[str, Any]:
         """The facts."""
-        return dict(self.facts)
+        return dict(self.facts) if self.text is None else {**self.facts, "text": self.text}
 
     @property
     def architecture(self) -> tuple[Network, ...]:
@@ -95,6 +98,7 @@ class Shown(Result):
         return _networks(self.model)
 
 
+@checked
 def show(
     model: ModelOrPath,
     *,
@@ -219,20 +223,30 @@ def show_facts(
     return facts
 
 
-def likely_inputs(model: Model) -> tuple[Candidate, ...]:
+@checked
+def summarize(model: ModelOrPath) -> Summary:
+    """What is inside of a model, as a record. Reads structure only."""
+    return summary_of(open_model(model, {}))
+
+
+@checked
+def likely_inputs(model: ModelOrPath) -> tuple[Candidate, ...]:
     """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
     from tfsmith.passes.interface import collected, guess_inputs  # a model with signatures needs no guess
 
-    found = collected(model, "inputs") or guess_inputs(model.graph)
-    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+    opened = open_model(model, {})
+    found = collected(opened, "inputs") or guess_inputs(opened.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(opened))
 
 
-def likely_outputs(model: Model) -> tuple[Candidate, ...]:
+@checked
+def likely_outputs(model: ModelOrPath) -> tuple[Candidate, ...]:
     """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
     from tfsmith.passes.interface import collected, guess_outputs
 
-    found = collected(model, "outputs") or guess_outputs(model.graph)
-    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(model))
+    opened = open_model(model, {})
+    found = collected(opened, "outputs") or guess_outputs(opened.graph)
+    return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(opened))
 
 
 def _saver_tensors(model: Model) -> set[str]:
@@ -348,7 +362,7 @@ def _likely(likely: Mapping[str, Any]) -> Iterable[Section]:
         rows = [
             (row["tensor"], row["op"], row["dtype"] or "?", _shape(row["shape"]), row["reason"]) for row in likely[role]
         ]
-        notes = () if rows else ("none found; `tfsmith show --nodes` lists all nodes",)
+        notes = () if rows else (Hint("none found; {show(model, nodes=True)} lists all nodes"),)
         yield Section(f"likely {role}", rows, notes=notes)
 
 
@@ -358,7 +372,7 @@ def _variables(rows: Sequence[Mapping[str, Any]]) -> Section:
     if any("variable" in row for row in rows):
         named = [(*cells, row.get("variable", "")) for cells, row in zip(table, rows, strict=True)]
         header = ("name", "dtype", "shape", "size", "variable")
-        return Section("variables", named, header, notes, right=frozenset({3}))
+        return Section("variables", named, header, notes, right=frozenset({3}), drop=(3, 1, 2))
     return Section("variables", table, ("name", "dtype", "shape", "size"), notes, right=frozenset({3}))
 
 

@@ -12,8 +12,9 @@ from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT
 from tfsmith.ir.model import Model
 from tfsmith.passes.thaw import ThawedGraph, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.output import with_assets
-from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines
+from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
 from tfsmith.view.summary import signature_facts
 from tfsmith.view.text import human_count, plural
 
@@ -48,7 +49,7 @@ class Thawed(ThawedGraph, ModelResult):
     def report(self) -> Iterator[str]:
         """How many constants are variables now, where, its signatures and files."""
         elements = sum(tensor.shape.elements or 0 for tensor in self.model.variables.values())
-        place = "" if self.out is None else f" in {self.out}"
+        place = "" if self.out is None else f" in {sized(self.out)}"
         words = f"{plural(len(self.variables), 'constant')} ({human_count(elements)} elements)"
         yield f"Thawed {words} to variables{place}"
         yield from signature_lines(self.model.signatures)
@@ -58,6 +59,7 @@ class Thawed(ThawedGraph, ModelResult):
         """The same as plain data, ready for JSON."""
         return {
             "output": None if self.out is None else str(self.out),
+            "bytes": size_of(self.out),
             "variables": dict(self.variables),
             "trainable": list(self.trainable),
             "signatures": signature_facts(self.model.signatures),
@@ -70,11 +72,17 @@ class Thawed(ThawedGraph, ModelResult):
         """The kinds of files that it can be written as."""
         return _KINDS
 
+    @property
+    def keeps(self) -> bool:
+        """No: it is another graph, and all of it must load."""
+        return False
+
     def prove(self, written: Model, checks: Checks) -> Verified:
         """Compares its signatures with the original, or without any its outputs."""
         return (checks.signatures if written.signatures else checks.outputs)(self.source, written)
 
 
+@checked
 def thaw(
     model: ModelOrPath,
     *,
@@ -133,4 +141,4 @@ def thaw(
     )
     found = Thawed(**records.values(thaw_pass(source, options)), source=source, shards=shards)
     thawed = records.replace(found, model=with_assets(found.model, found.assets, source))
-    return thawed.placed(out, {**shared, "as_": as_})
+    return thawed.placed(out, {**shared, "as_": None if out is None else as_})

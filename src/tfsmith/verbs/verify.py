@@ -20,11 +20,12 @@ from tfsmith.engines.program import ModelProgram, make_program
 from tfsmith.engines.protocol import Port
 from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_other, compile_program
 from tfsmith.engines.samples import Arrays, InputMaker, PortPair, pair_inputs, pair_outputs
-from tfsmith.errors import TfsmithError, UsageError
+from tfsmith.errors import Hint, TfsmithError, UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.feed_values import read_feeds
 from tfsmith.verbs.run import engine_options
 from tfsmith.verbs.shared import Result, check_room, names_of, open_model
@@ -190,6 +191,7 @@ def join_verified(found: Sequence[Verified]) -> Verified:
     return replace(first, outputs=outputs, samples=sum(one.samples for one in found), notes=tuple(notes))
 
 
+@checked
 def verify(
     a: ModelOrPath,
     b: ModelOrPath,
@@ -443,8 +445,8 @@ class _Tried:
         if self._count() == 1:
             self.constant = []  # one input says nothing of that
         for key in self.constant:
-            what = f"output {key!r} is the same for all {self._count()} inputs that were tried"
-            self.notes.append(f"{what}, so equal results prove little; pass inputs of your own ({{inputs}})")
+            what = f"output {key!r} is the same for all {self._count()} inputs that were tried, so equal results"
+            self.notes.append(Hint(f"{what} prove little; pass inputs of your own ({{verify(inputs='...')}})"))
 
     def _count(self) -> int:
         """How many inputs there are: rows count where they are inputs of their own."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,6 +16,7 @@ from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.span import open_file
+from tfsmith.verbs.arguments import checked
 from tfsmith.verbs.shared import Result, check_room, open_model
 from tfsmith.view.text import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
@@ -26,9 +27,25 @@ from tfsmith.weights.source import select_weights, weights_of
 from tfsmith.weights.table import ScopeRow, Stats, WeightRow, plain_number, require_finite, scope_rows, weight_rows
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import FilePath, Globs, Loads, ModelOrPath, Out, Pairs
+    from tfsmith.verbs.shared import (
+        Config,
+        FilePath,
+        Files,
+        Globs,
+        Loads,
+        ModelOrPath,
+        Out,
+        Pairs,
+        Tensors,
+        TensorsOrPath,
+        Texts,
+    )
+
+    MapOrPath: TypeAlias = FilePath | WeightMap
 
 __all__ = [
     "FLAGS",
@@ -79,11 +96,12 @@ class WeightReport(Result):
     def __bool__(self) -> bool:
         return all(one.is_equal(any_dtype=self.loose) for one in self.comparisons or ())
 
+    @checked
     def save(
         self,
         path: FilePath,
         *,
-        metadata: Mapping[str, str] | None = None,
+        metadata: Texts | None = None,
         max_shard_bytes: int | None = None,
         force: bool = False,
     ) -> WeightReport:
@@ -132,6 +150,7 @@ class WeightReport(Result):
         return facts
 
 
+@checked
 def weights(
     model: ModelOrPath,
     *,
@@ -323,7 +342,9 @@ def _table(rows: Sequence[WeightRow], scopes: Sequence[ScopeRow] | None) -> Sect
         header = (*header, "variable")
         lines = [(*cells, row.variable or "") for cells, row in zip(lines, rows, strict=True)]
     last = 9 if stats else 4
-    return Section("", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, last)))
+    return Section(
+        "", lines, header, (note,) if rows else ("there are none",), right=frozenset(range(3, last)), drop=(3, 1, 2)
+    )
 
 
 def _stats(stats: Stats | None) -> tuple[str, ...]:
@@ -360,6 +381,7 @@ def _detail(one: Comparison) -> str:
     return f"{human_count(one.unequal)} of {human_count(one.first.shape.elements or 0)} values" if one.unequal else ""
 
 
+@checked
 def load_weights(
     source: ModelOrPath,
     *,
@@ -387,20 +409,21 @@ def load_weights(
     return select_weights(found, match, excluded, training=training)
 
 
+@checked
 def save_weights(
-    weights: Mapping[str, Tensor],
-    path: str | os.PathLike[str],
+    weights: Tensors,
+    path: FilePath,
     *,
     as_: Literal["checkpoint", "npz", "safetensors"] | None = None,
-    metadata: Mapping[str, str] | None = None,
+    metadata: Texts | None = None,
     max_shard_bytes: int | None = None,
-    inputs: Iterable[FilePath] = (),
+    inputs: Files = (),
     force: bool = False,
 ) -> tuple[Path, ...]:
     """Writes weights, whole or not at all. Streams: memory does not grow with them.
 
     Args:
-        weights: Tensors by name; `load_weights` gives them.
+        weights: Tensors or arrays by name; `load_weights` gives them.
         path: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint that TensorFlow restores by names.
         as_: What to write, whatever the name says.
         metadata: What to store beside them, as text by key, on top of what their own file said. Not in checkpoints.
@@ -418,21 +441,22 @@ def save_weights(
     from tfsmith.formats.kinds import WEIGHT_KINDS, destination_of  # looking should not load what writes
     from tfsmith.formats.write import write_weights
 
-    stored = {**(weights.metadata if isinstance(weights, Weights) else {}), **(metadata or {})}
+    given = Weights.of(weights)
+    stored = {**given.metadata, **(metadata or {})}
     destination = destination_of(path, as_, "checkpoint", may=WEIGHT_KINDS)
     if metadata and destination.kind == "checkpoint":
         remedy = "leave it out, or write .npz or .safetensors"
         raise UsageError("a checkpoint holds no metadata", path=path, remedy=remedy)
-    own = weights.files if isinstance(weights, Weights) else ()
-    with destination.output((*own, *inputs), force=force) as output:
+    with destination.output((*given.files, *inputs), force=force) as output:
         place = destination.at(output.aside)
-        files = write_weights(weights, place, metadata=stored, max_shard_bytes=max_shard_bytes)
+        files = write_weights(given, place, metadata=stored, max_shard_bytes=max_shard_bytes)
         return tuple(output.final(file) for file in files)
 
 
+@checked
 def compare_weights(
-    first: Mapping[str, Tensor] | str | os.PathLike[str],
-    second: Mapping[str, Tensor] | str | os.PathLike[str],
+    first: TensorsOrPath,
+    second: TensorsOrPath,
     *,
     tolerance: float = 0.0,
 ) -> list[Comparison]:
@@ -446,15 +470,16 @@ def compare_weights(
     Raises:
         TfsmithError: What is wrong, where, and what to do.
     """
-    one, other = (found if isinstance(found, Mapping) else load_weights(found) for found in (first, second))
+    one, other = (Weights.of(one) if isinstance(one, Mapping) else load_weights(one) for one in (first, second))
     return list(compare_by_name(one, other, tolerance=tolerance))
 
 
+@checked
 def map_weights(
-    weights: Weights | Mapping[str, Tensor] | ModelOrPath,
-    map: str | os.PathLike[str] | WeightMap,
+    weights: TensorsOrPath,
+    map: MapOrPath,
     *,
-    config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+    config: Config | None = None,
     task: str | None = None,
     reverse: bool = False,
     strict: bool = False,
@@ -478,7 +503,7 @@ def map_weights(
     sizes = config if config is None or isinstance(config, Mapping) else _read_config(Path(config))
     notes: tuple[str, ...] = ()
     if isinstance(weights, Mapping):
-        given = weights if isinstance(weights, Weights) else Weights(weights)
+        given = Weights.of(weights)
     else:
         opened = open_model(weights, {})
         given = _weights_for(found, opened)
@@ -496,12 +521,13 @@ def map_weights(
     return replace(mapped, notes=notes)
 
 
+@checked
 def load_bert(
-    path: Model | str | os.PathLike[str],
-    config: str | os.PathLike[str] | Mapping[str, Any] = "bert_config.json",
+    path: ModelOrPath,
+    config: Config = "bert_config.json",
     task: str | None = None,
     *,
-    map: str | os.PathLike[str] = "bert",
+    map: FilePath = "bert",
 ) -> Weights:
     """The weights of a BERT, complete and with every shape checked against its config. Reads no value.
 

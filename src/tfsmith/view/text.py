@@ -15,7 +15,7 @@ _WIDEST = 160
 
 @record
 class Section:
-    """A titled table; `header` may be empty, and `notes` are lines below it."""
+    """A titled table; `header` may be empty, and `notes` are lines below it. Its first column always stays."""
 
     title: str
     rows: Sequence[tuple[str, ...]] = ()
@@ -23,6 +23,14 @@ class Section:
     notes: tuple[str, ...] = ()
     right: frozenset[int] = frozenset()
     """Columns that are aligned to the right."""
+    drop: tuple[int, ...] = ()
+    """Columns in the order in which they go where there is no room; by default the last one first."""
+
+    @property
+    def less_important(self) -> tuple[int, ...]:
+        """The columns that go where there is no room, the least important first. The first column always stays."""
+        rest = [column for column in range(len(self.header) - 1, 0, -1) if column not in self.drop]
+        return (*self.drop, *rest)
 
     def __str__(self) -> str:
         rows = [tuple(map(printable, row)) for row in ((self.header, *self.rows) if self.header else self.rows)]

@@ -90,7 +90,7 @@ def name_by_structure(model: Model, weights: Weights) -> ByStructure:
             return largest
         reasons = [f"it has {len(found)} encoders"]
     reason = reasons[0] if reasons else "no encoder is recognised in its graph"
-    remedy = "`tfsmith show --architecture` says what it is; pass a map of your own"
+    remedy = "{show(model, architecture=True)} says what it is; pass a map of your own"
     what = f"the weights do not have Google's names, and by structure this is no BERT: {reason}"
     raise NotFoundInModelError(what, path=model.path, remedy=remedy)
 

@@ -141,6 +141,8 @@ def measure(tensor: Tensor) -> Stats | None:
     """
     if not tensor.dtype.itemsize or tensor.dtype.base.name.startswith("complex"):
         return None
+    import numpy
+
     tensor.verify()
     least: Any = None
     most: Any = None
@@ -152,7 +154,8 @@ def measure(tensor: Tensor) -> Stats | None:
             continue
         least = values.min() if least is None else min(least, values.min())
         most = values.max() if most is None else max(most, values.max())
-        total += float(values.sum(dtype="float64"))
+        with numpy.errstate(invalid="ignore"):  # infinities of both signs have no mean
+            total += float(values.sum(dtype="float64"))
         numbers += values.size
     if least is None:
         return Stats(None, None, None, nan, inf)

@@ -50,8 +50,8 @@ _NAMES = {
     "table": "a checkpoint, or its index",
 }
 _REMEDIES = {
-    "pattern": "pass what `tfsmith extract` wrote",
-    "recipe": "pass what `tfsmith recipe make` wrote, a recipe in TOML, or a name of `tfsmith recipe list`",
+    "pattern": "pass what {extract(model)} wrote",
+    "recipe": "pass what {make_recipe()} wrote, a recipe in TOML, or a name of {list_recipes()}",
     "node": 'pass the new node alone, as text (name: "fused" op: "Bert" input: "x") or binary',
 }
 
@@ -218,7 +218,7 @@ def _wrong(path: Path, span: Span, kind: str, wanted: str) -> WrongFileError:
     kind = found.kind if kind == "unknown" else kind
     remedy = _REMEDIES[wanted]
     if (wanted, kind) == ("recipe", "pattern"):
-        remedy = "add what to put in its place: `tfsmith recipe make PATTERN NODE RECIPE`"
+        remedy = "add what to put in its place: {make_recipe('PATTERN', 'NODE', 'RECIPE')}"
     if kind not in _NAMES:
         return WrongFileError(f"this is not {_NAMES[wanted]}, nor any file that we know", path=path, remedy=remedy)
     return WrongFileError(f"this is {_NAMES[kind]}, and {_NAMES[wanted]} is wanted", path=path, remedy=remedy)

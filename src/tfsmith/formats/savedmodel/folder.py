@@ -68,7 +68,7 @@ def read_saved_model(span: Span) -> Model:
             metas.append(read_meta_graph(Span(span.source, field.start, field.stop)))
             continue
         if field.number == SCHEMA_VERSION and field.wire_type != VARINT:
-            remedy = "pass a SavedModel; `tfsmith show` says what a file is"
+            remedy = "pass a SavedModel; {show(model)} says what a file is"
             raise CorruptFileError("this is no SavedModel", path=span.name, offset=field.tag_start, remedy=remedy)
         extras.append(Span(span.source, field.tag_start, field.stop))
     if not metas:
