@@ -155,6 +155,16 @@ def test_integers_that_are_wide(proofs: dict[str, Proof]) -> None:
     assert run(made, "y", x=[1, 2**40])[1] == [2, 2**41]
 
 
+def test_strings_are_not_given_to_openvino(proofs: dict[str, Proof]) -> None:
+    """It would cut zeros at their end."""
+    proofs["Reshape"] = RIGHT
+    string = dtype_named("string")
+    shape = const("shape", [2], INT)
+    made = model([placeholder("x", string), shape, Node("y", "Reshape", ("x", "shape"), {"T": string, "Tshape": INT})])
+    found = tfsmith.run(made, {"x": np.array([b"a\0", b"b"], object)}, ["y"])
+    assert (found.engine, found["y"].tolist()) == ("reference", [b"a\0", b"b"])
+
+
 def range_model() -> Model:
     nodes = [placeholder("step", INT), const("first", 0, INT), const("last", 4, INT)]
     return model([*nodes, Node("y", "Range", ("first", "last", "step"), {"Tidx": INT})])

@@ -106,6 +106,8 @@ def check_program(engine: str, version: str, graph: Graph) -> ProgramProof:
 def _proof(engine: str, version: str, node: Node) -> Proof:
     if node.op == "Assert":
         return Proof(except_for=frozenset({BAD}))  # OpenVINO leaves it out
+    if node.op not in GIVEN and any(found.dtype == "string" for found in node.attrs.values()):
+        return Proof("strings lose zeros at their end on the way to OpenVINO")
     return Proof() if node.op in _ALWAYS else proven(engine, version, node.op, node.attrs)
 
 
