@@ -147,11 +147,11 @@ class TfsmithError(Exception):
         where: str | None = None,
         remedy: str | None = None,
     ) -> None:
-        self.what = Hint(what)
+        self.what: str = Hint(what)
         self.path = None if path is None else os.fspath(path)
         self.offset = offset
         self.where = where
-        self.remedy = None if remedy is None else Hint(remedy)
+        self.remedy: str | None = None if remedy is None else Hint(remedy)
         super().__init__(self._render())
 
     def at(
