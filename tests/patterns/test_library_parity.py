@@ -161,7 +161,7 @@ def test_layer_norm_that_is_not_quite_one_stays(tmp_path: Path) -> None:
     nothing(changed(path, "Sub", inputs=sub.inputs[::-1]), "layer-norm")
     nothing(changed(path, "Mean", attrs={"keep_dims": False}), "layer-norm")
     mean = next(node for node in graph if node.op == "Mean")
-    nothing(changed(path, "SquaredDifference", inputs=("x", f"{mean.name}:1")), "layer-norm")
+    nothing(changed(path, "SquaredDifference", inputs=(mean.name, mean.name)), "layer-norm")
     squares = next(node for node in graph if node.op == "SquaredDifference")
     nothing(changed(path, "Rsqrt", inputs=(squares.name,)), "layer-norm")
 

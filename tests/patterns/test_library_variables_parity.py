@@ -33,7 +33,7 @@ def dense(tf: Any, x: Any, variable: Variables, *, gelu: Any) -> Any:
 
 
 def attending(tf: Any, x: Any, variable: Variables) -> Any:
-    key = x * variable("keys", draw(4, center=1.0))
+    key = tf.linalg.matmul(x, variable("keys", draw(4, 4, center=1.0)))
     scores = tf.linalg.matmul(x, key, transpose_b=True) * 0.5 + variable("mask", draw(2, 1, 5, 5))
     return tf.linalg.matmul(tf.nn.softmax(scores), x * 0.3)
 
