@@ -291,7 +291,12 @@ def test_a_file_that_the_graph_names_is_told_of(tmp_path: Path) -> None:
         Y,
         node_def("table", "HashTableV2", attrs={"key_dtype": attr_value(type=7), "value_dtype": attr_value(type=9)}),
         const("file", named, 7),
-        node_def("fill", "InitializeTableFromTextFileV2", ["table", "file"]),
+        node_def(
+            "fill",
+            "InitializeTableFromTextFileV2",
+            ["table", "file"],
+            attrs={"key_index": attr_value(i=0), "value_index": attr_value(i=-1)},
+        ),
     ]
     path = write_saved_model(tmp_path / "m", meta_graph(graph_def(nodes)))
     exported = tfsmith.export(path, tmp_path / "out", inputs={"x": "x:0"}, outputs={"y": "y:0"})

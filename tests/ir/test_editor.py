@@ -481,7 +481,7 @@ def test_signatures_are_added_changed_and_removed() -> None:
         ),
         (
             [lambda g: g.set("x", shape=("a",))],
-            "node 'x': attribute 'shape' cannot be set: ('a',) is no shape; pass a shape",
+            "node 'x': attribute 'shape' cannot be set: ('a',) is no shape; pass sizes, such as (None, 3)",
         ),
         (
             [lambda g: g.set("x", shape=(-3,))],

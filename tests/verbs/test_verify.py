@@ -95,12 +95,12 @@ def test_an_output_that_stays_constant_is_named(batch: int, tmp_path: Path, caps
     count = {-1: 10, 2: 4}[batch]
     (note,) = found.notes
     wanted = f"output 'out:0' is the same for all {count} inputs that were tried, so equal results prove little"
-    assert note == f"{wanted}; pass inputs of your own ({{inputs}})"
+    assert note == f"{wanted}; pass inputs of your own (`tfsmith.verify(inputs='...')`)"
     tfsmith.save(one, tmp_path / "one.pb")
     assert main(["verify", str(tmp_path / "one.pb"), str(tmp_path / "one.pb"), "--engine", "openvino"]) == 0
     out, err = capsys.readouterr()
     assert "same, but constant" in out
-    assert f"warning: {wanted}; pass inputs of your own (--input)" in err
+    assert f"warning: {wanted}; pass inputs of your own (`tfsmith verify --input ...`)" in err
 
 
 def test_given_inputs_that_show_nothing_are_named() -> None:

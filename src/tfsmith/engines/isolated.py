@@ -19,7 +19,7 @@ import numpy
 from tfsmith.engines.child import ChildDiedError, ChildProcess
 from tfsmith.engines.frames import read_frame, write_frame
 from tfsmith.engines.protocol import Compiled, Lack, LackError, Options, Program, engine_named
-from tfsmith.errors import EngineError, TfsmithError, TruncatedFileError
+from tfsmith.errors import EngineError, TfsmithError, TruncatedFileError, data_of
 from tfsmith.ir.model import Model
 
 if TYPE_CHECKING:
@@ -153,9 +153,9 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 def _told(error: TfsmithError) -> dict[str, Any]:
     lacks = error.lacks if isinstance(error, LackError) else ()
     return {
-        "what": error.what,
+        "what": data_of(error.what),  # who shows it, words its options
         "where": error.where,
-        "remedy": error.remedy,
+        "remedy": None if error.remedy is None else data_of(error.remedy),
         "lacks": [{"op": lack.op, "nodes": list(lack.nodes), "reason": lack.reason} for lack in lacks],
     }
 
