@@ -14,7 +14,7 @@ _INSTALL = "pip install ./native/bert_op, from a checkout of tfsmith"
 
 
 def library() -> Path:
-    """The path of the op's library, for `--op-library`, `tf.load_op_library` or TF_LoadLibrary. Loads nothing.
+    """The path of the op's library, for the verbs, `tf.load_op_library` or TF_LoadLibrary. Loads nothing.
 
     Raises:
         EngineError: It is not installed, or was built for another TensorFlow.

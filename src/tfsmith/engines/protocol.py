@@ -230,7 +230,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What `--engine` calls it."""
+        """What users call it."""
         ...
 
     def available(self) -> str | None:

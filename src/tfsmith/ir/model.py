@@ -201,5 +201,5 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
 
 def format_tags(tags: Iterable[str]) -> str:
-    """A tag set as `--tag-set` takes it."""
+    """A tag set as one text, joined by commas."""
     return repr(",".join(sorted(tags)))
