@@ -10,7 +10,7 @@ __all__ = ["rows"]
 
 _OURS = """
 import sys, time
-import numpy, tfsmith.verbs.files
+import numpy, tfsmith.verbs._files
 start = time.perf_counter()
 variables = tfsmith.load(sys.argv[1]).variables
 arrays = {name: tensor.numpy() for name, tensor in variables.items()}

@@ -50,7 +50,7 @@ THIRD_PARTY = {
     "typing_extensions": ("records", "verbs.*"),  # seen by type checkers alone
     "tomli": ("weights.maps", "formats.recipe.toml"),
     "tomllib": ("weights.maps", "formats.recipe.toml"),
-    "PIL": ("verbs.feed_values", "ops.values.*"),
+    "PIL": ("verbs._feed_values", "ops.values.*"),
     "openvino": ("engines.openvino",),
     "tensorflow": ("engines.tensorflow_child", "engines.tensorflow_speed_child"),
 }
@@ -195,7 +195,7 @@ def test_exceptions_are_used() -> None:
         ("ir.node", "from tfsmith.wire.scan import fields", "wire is beside ir"),
         ("wire.scan", "from tfsmith.ir.node import Node", "ir is beside wire"),
         ("storage.span", "import tfsmith.ir.node", "ir (floor 1) is above storage (floor 0)"),
-        ("formats.nodes", "from tfsmith.verbs.files import load", "verbs (floor 6) is above formats"),
+        ("formats.nodes", "from tfsmith.verbs._files import load", "verbs (floor 6) is above formats"),
         ("formats.nodes", "from tfsmith import verbs", "verbs (floor 6) is above formats"),
         ("passes.freeze", "from tfsmith.formats.graph.nodes import x", "passes works on the model in memory"),
         ("passes.freeze", "from tfsmith.wire.scan import x", "passes works on the model in memory"),

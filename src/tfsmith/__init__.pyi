@@ -17,6 +17,11 @@ from tfsmith.ir.tensor import Tensor as Tensor
 from tfsmith.patterns.rule import Rule as Rule
 from tfsmith.patterns.rule import op as op
 from tfsmith.patterns.rule import rule as rule
+from tfsmith.verbs._files import graph_text as graph_text
+from tfsmith.verbs._files import load as load
+from tfsmith.verbs._files import verify_checksums as verify_checksums
+from tfsmith.verbs._output import save as save
+from tfsmith.verbs._shared import Result as Result
 from tfsmith.verbs.check import check as check
 from tfsmith.verbs.check import list_targets as list_targets
 from tfsmith.verbs.configure import configure as configure
@@ -26,13 +31,9 @@ from tfsmith.verbs.export import export as export
 from tfsmith.verbs.extract import extract as extract
 from tfsmith.verbs.extract import load_pattern as load_pattern
 from tfsmith.verbs.extract import save_pattern as save_pattern
-from tfsmith.verbs.files import graph_text as graph_text
-from tfsmith.verbs.files import load as load
-from tfsmith.verbs.files import verify_checksums as verify_checksums
 from tfsmith.verbs.freeze import freeze as freeze
 from tfsmith.verbs.optimize import Optimized as Optimized
 from tfsmith.verbs.optimize import optimize as optimize
-from tfsmith.verbs.output import save as save
 from tfsmith.verbs.recipe import check_recipe as check_recipe
 from tfsmith.verbs.recipe import draft_recipe as draft_recipe
 from tfsmith.verbs.recipe import draw_recipe as draw_recipe
@@ -46,7 +47,6 @@ from tfsmith.verbs.run import RunResult as RunResult
 from tfsmith.verbs.run import compile as compile
 from tfsmith.verbs.run import run as run
 from tfsmith.verbs.scan import scan as scan
-from tfsmith.verbs.shared import Result as Result
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs
 from tfsmith.verbs.show import show as show

@@ -13,7 +13,7 @@ from tfsmith.passes.variables import fit_checkpoint
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_checkpoint_files
-from tfsmith.verbs.files import fitting_graphs
+from tfsmith.verbs._files import fitting_graphs
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from tfsmith.errors import OutputError, worded
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_checkpoint_files
 from tfsmith.verbs import VERBS
+from tfsmith.verbs._declare import WITHOUT_FLAG, Verb, flag_of, read_docstring, read_verb
+from tfsmith.verbs._shared import DEFAULTS, GROUP_OF, Result, Shared
 from tfsmith.verbs.completion import completion
-from tfsmith.verbs.declare import WITHOUT_FLAG, Verb, flag_of, read_docstring, read_verb
-from tfsmith.verbs.shared import DEFAULTS, GROUP_OF, Result, Shared
 
 DECLARED = {name: read_verb(name, home) for name, (home, _) in VERBS.items() if home}
 OF_THE_COMMAND = {"-h", "--help", "--json", "--debug"}
@@ -47,9 +47,15 @@ def python_arguments(verb: Verb) -> dict[str, inspect.Parameter]:
     rest = [name for name, one in found.items() if one.kind is one.VAR_KEYWORD]
     for name in rest:
         group = found.pop(name).annotation.removeprefix("Unpack[").removesuffix("]")
-        for shared in vars(__import__("tfsmith.verbs.shared", fromlist=[group]))[group].__annotations__:
+        for shared in vars(__import__("tfsmith.verbs._shared", fromlist=[group]))[group].__annotations__:
             found[shared] = inspect.Parameter(shared, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS.get(shared))
     return found
+
+
+def test_every_file_is_a_verb_or_says_that_it_is_none() -> None:
+    folder = Path(tfsmith.__file__).with_name("verbs")
+    files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    assert files == {home.partition(".")[0] for home, _ in VERBS.values() if home}
 
 
 def test_no_flag_lacks_its_argument_and_no_argument_its_flag(verb: Verb) -> None:

@@ -29,8 +29,8 @@ from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
 from tfsmith.verbs import VERBS
-from tfsmith.verbs.arguments import WORDS, words_of
-from tfsmith.verbs.declare import read_verb
+from tfsmith.verbs._arguments import WORDS, words_of
+from tfsmith.verbs._declare import read_verb
 from tfsmith.view.text import Section
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ from tfsmith.compat.replace_pattern import main as replace_pattern
 from tfsmith.errors import NotFoundInModelError, OutputError
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
-from tfsmith.verbs.files import select_meta_graph
+from tfsmith.verbs._files import select_meta_graph
 
 FLOAT = attr_value(type=1)
 T = {"T": FLOAT}

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from tfsmith.errors import BRACES, Note, Speller, TfsmithError, worded
-from tfsmith.verbs.declare import SPELLINGS
+from tfsmith.verbs._declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
 
 __all__ = [
@@ -106,7 +106,7 @@ def _command(text: str) -> str:
     import shlex
 
     from tfsmith.verbs import VERBS
-    from tfsmith.verbs.declare import LISTED, read_verb
+    from tfsmith.verbs._declare import LISTED, read_verb
 
     found = ast.parse(text.translate(BRACES), mode="eval").body
     assert isinstance(found, ast.Call), text

@@ -27,8 +27,8 @@ from tfsmith.cli.parser import arguments_of, make_parser, speller
 from tfsmith.errors import Hint, Speller, worded
 from tfsmith.records import replace
 from tfsmith.verbs import VERBS
-from tfsmith.verbs.declare import Verb, read_verb
-from tfsmith.verbs.shared import ModelResult, Result
+from tfsmith.verbs._declare import Verb, read_verb
+from tfsmith.verbs._shared import ModelResult, Result
 from tfsmith.view.text import Section, json_value, plain_text
 
 __all__ = ["main", "parser_of"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tfsmith.cli.common import LineParser, spelled
 from tfsmith.errors import Speller, UsageError
-from tfsmith.verbs.declare import LISTED, REPEATED, Option, Verb, flag_of
+from tfsmith.verbs._declare import LISTED, REPEATED, Option, Verb, flag_of
 
 __all__ = ["arguments_of", "make_parser", "speller"]
 

@@ -17,7 +17,7 @@ from tfsmith.compat.signature_text import (
 )
 from tfsmith.errors import WrongFileError
 from tfsmith.ir.model import Model
-from tfsmith.verbs.files import load
+from tfsmith.verbs._files import load
 
 __all__ = ["main"]
 

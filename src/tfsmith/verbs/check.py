@@ -14,14 +14,14 @@ from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_tar
 from tfsmith.passes.fold_shapes import folded_ops
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.records import record, replace
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.shared import Result, open_model
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._shared import Result, open_model
 from tfsmith.view.text import Section, human_count
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import Loads, ModelOrPath, Names
+    from tfsmith.verbs._shared import Loads, ModelOrPath, Names
 
 __all__ = ["FLAGS", "Checked", "TargetList", "check", "list_targets"]
 

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from tfsmith.records import record
 from tfsmith.verbs import VERBS
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.declare import Option, Verb, read_verb
-from tfsmith.verbs.shared import Result
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import Option, Verb, read_verb
+from tfsmith.verbs._shared import Result
 
 __all__ = ["CompletionScript", "completion"]
 

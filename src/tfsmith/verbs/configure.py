@@ -19,15 +19,15 @@ from tfsmith.passes.configure import configure as configure_nodes
 from tfsmith.records import record, replace
 from tfsmith.storage.place import Output
 from tfsmith.storage.span import open_file, real_path
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.shared import ModelResult, open_model, size_of, sized
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._shared import ModelResult, open_model, size_of, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.prove import Verified
-    from tfsmith.verbs.shared import FilePath, Globs, LoadsAndWrites, Many, ModelOrPath, Out, Pairs
+    from tfsmith.verbs._prove import Verified
+    from tfsmith.verbs._shared import FilePath, Globs, LoadsAndWrites, Many, ModelOrPath, Out, Pairs
 
 __all__ = ["FLAGS", "Configured", "configure", "save_in_place", "save_main_file"]
 

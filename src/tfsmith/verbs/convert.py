@@ -16,9 +16,9 @@ from tfsmith.ir.model import Model
 from tfsmith.passes.convert import ConvertOptions, ReworkedModel, SignatureEdits, rework
 from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.output import with_assets
-from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines, sized
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._output import with_assets
+from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, sized
 from tfsmith.view.summary import signature_facts
 from tfsmith.view.text import plural
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.formats.kinds import Destination
-    from tfsmith.verbs.prove import Checks, Verified
-    from tfsmith.verbs.shared import (
+    from tfsmith.verbs._prove import Checks, Verified
+    from tfsmith.verbs._shared import (
         Globs,
         Many,
         ModelOrPath,

@@ -19,8 +19,8 @@ from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueCha
 from tfsmith.passes.variables import find_value, restore_sources
 from tfsmith.records import field, record, replace
 from tfsmith.storage.span import open_file
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.shared import Result, check_room, open_model
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._shared import Result, check_room, open_model
 from tfsmith.view.summary import difference_facts
 from tfsmith.view.text import Section, human_count
 from tfsmith.weights.compare import Comparison, pair_weights
@@ -30,7 +30,7 @@ from tfsmith.weights.source import weights_of
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import FilePath, Loads, ModelOrPath, Names
+    from tfsmith.verbs._shared import FilePath, Loads, ModelOrPath, Names
 
 __all__ = ["SECTIONS", "ModelDiff", "diff"]
 

@@ -13,16 +13,16 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.output import with_assets
-from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._output import with_assets
+from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
 from tfsmith.view.summary import signature_facts
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.prove import Verified
-    from tfsmith.verbs.shared import (
+    from tfsmith.verbs._prove import Verified
+    from tfsmith.verbs._shared import (
         Entries,
         ModelOrPath,
         Names,

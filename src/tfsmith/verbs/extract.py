@@ -12,15 +12,15 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.records import field, record, replace
 from tfsmith.storage.place import Output
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.files import _path, body_of
-from tfsmith.verbs.shared import Result, open_model, sized
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._files import _path, body_of
+from tfsmith.verbs._shared import Result, open_model, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import FilePath, Loads, ModelOrPath, Out, Words
+    from tfsmith.verbs._shared import FilePath, Loads, ModelOrPath, Out, Words
 
 __all__ = ["Extracted", "extract", "load_pattern", "files_of", "save_pattern"]
 

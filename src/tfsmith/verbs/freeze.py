@@ -16,15 +16,15 @@ from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.variables import EMA_SUFFIX
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.shared import ModelResult, open_model, size_of, sized
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._shared import ModelResult, open_model, size_of, sized
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.formats.kinds import Destination
-    from tfsmith.verbs.prove import Checks, Verified
-    from tfsmith.verbs.shared import Globs, ModelOrPath, Names, Out, ProvesFolder, Shapes
+    from tfsmith.verbs._prove import Checks, Verified
+    from tfsmith.verbs._shared import Globs, ModelOrPath, Names, Out, ProvesFolder, Shapes
 
 __all__ = ["FLAGS", "Frozen", "freeze"]
 

@@ -38,14 +38,14 @@ from tfsmith.passes.bert_node import (
     served_bert_nodes,
 )
 from tfsmith.records import record, replace
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.feed_values import read_feeds
-from tfsmith.verbs.files import load
-from tfsmith.verbs.output import place_model
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._feed_values import read_feeds
+from tfsmith.verbs._files import load
+from tfsmith.verbs._output import place_model
+from tfsmith.verbs._shared import Result, names_of, open_model, size_of, sized
 from tfsmith.verbs.replace import Replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
-from tfsmith.verbs.shared import Result, names_of, open_model, size_of, sized
 from tfsmith.verbs.verify import Verified
 from tfsmith.verbs.verify import verify as verify_models
 from tfsmith.view.text import Section
@@ -53,7 +53,7 @@ from tfsmith.view.text import Section
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import Feeds, Files, Loads, ModelOrPath, Names, Out, Progress
+    from tfsmith.verbs._shared import Feeds, Files, Loads, ModelOrPath, Names, Out, Progress
 
 __all__ = ["FLAGS", "Accuracy", "Optimized", "Speed", "compare_results", "fuse_encoder", "optimize"]
 

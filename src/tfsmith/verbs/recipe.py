@@ -16,9 +16,9 @@ from tfsmith.patterns.rule import Rule
 from tfsmith.records import record, replace, values
 from tfsmith.storage.place import Output, write_file
 from tfsmith.storage.sink import FileSink
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.files import _path
-from tfsmith.verbs.shared import MATCHING, Result, open_model, sized
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._files import _path
+from tfsmith.verbs._shared import MATCHING, Result, open_model, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.patterns.draft import RepeatedBlock
+    from tfsmith.verbs._shared import FilePath, Files, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
     from tfsmith.verbs.replace import Replaced
-    from tfsmith.verbs.shared import FilePath, Files, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
 
 __all__ = [
     "DraftedRecipe",

@@ -17,18 +17,18 @@ from tfsmith.patterns.replace import find as find_matches
 from tfsmith.patterns.replace import replace as replace_matches
 from tfsmith.patterns.rule import Rule
 from tfsmith.records import field, record
-from tfsmith.verbs.arguments import checked
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._shared import ModelResult, Result, open_model, size_of, sized
 from tfsmith.verbs.recipe import read_recipe
-from tfsmith.verbs.shared import ModelResult, Result, open_model, size_of, sized
 from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.patterns.matcher import Found
-    from tfsmith.verbs.prove import Checks, Verified
+    from tfsmith.verbs._prove import Checks, Verified
+    from tfsmith.verbs._shared import FilePath, MatchingLoads, MatchingProves, ModelOrPath, Names, Out
     from tfsmith.verbs.recipe import RecipeOrPath
-    from tfsmith.verbs.shared import FilePath, MatchingLoads, MatchingProves, ModelOrPath, Names, Out
 
 __all__ = ["FLAGS", "Matches", "Replaced", "find", "left_alone", "replace"]
 

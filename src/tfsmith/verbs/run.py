@@ -36,17 +36,17 @@ from tfsmith.ir.model import Model
 from tfsmith.records import record
 from tfsmith.storage.place import Output
 from tfsmith.storage.sink import explained
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.feed_values import read_feeds
-from tfsmith.verbs.output import save
-from tfsmith.verbs.shared import Result, names_of, open_model
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._feed_values import read_feeds
+from tfsmith.verbs._output import save
+from tfsmith.verbs._shared import Result, names_of, open_model
 from tfsmith.view.text import Section, json_value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import Feeds, Files, Loads, ModelOrPath, Names, Out, Progress
+    from tfsmith.verbs._shared import Feeds, Files, Loads, ModelOrPath, Names, Out, Progress
 
 __all__ = ["FLAGS", "CrossCheck", "RunResult", "compile", "engine_lacks", "engine_options", "run"]
 

@@ -10,14 +10,14 @@ from tfsmith.audit.rules import is_plausible, keras_findings, scan_model
 from tfsmith.errors import TfsmithError, UnreadableFileError
 from tfsmith.ir.model import Model
 from tfsmith.records import record
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.shared import Result, open_model
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._shared import Result, open_model
 from tfsmith.view.text import Section, human_count, plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import FilePath, Loads, ModelOrPath
+    from tfsmith.verbs._shared import FilePath, Loads, ModelOrPath
 
 __all__ = ["Scanned", "scan"]
 

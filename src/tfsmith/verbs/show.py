@@ -10,9 +10,9 @@ from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.records import record
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.files import body_of, graph_text, verify_checksums
-from tfsmith.verbs.shared import Result, open_model
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._files import body_of, graph_text, verify_checksums
+from tfsmith.verbs._shared import Result, open_model
 from tfsmith.view.summary import (
     collection_facts,
     function_facts,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from tfsmith.passes.interface import Candidate
     from tfsmith.patterns.networks import Network
-    from tfsmith.verbs.shared import Loads, ModelOrPath
+    from tfsmith.verbs._shared import Loads, ModelOrPath
     from tfsmith.view.summary import Summary
 
 __all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_facts", "summarize"]

@@ -12,17 +12,17 @@ from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT
 from tfsmith.ir.model import Model
 from tfsmith.passes.thaw import ThawedGraph, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.output import with_assets
-from tfsmith.verbs.shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._output import with_assets
+from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
 from tfsmith.view.summary import signature_facts
 from tfsmith.view.text import human_count, plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.prove import Checks, Verified
-    from tfsmith.verbs.shared import Entries, Globs, ModelOrPath, Out, ProvesFolder, SignatureName, Signatures
+    from tfsmith.verbs._prove import Checks, Verified
+    from tfsmith.verbs._shared import Entries, Globs, ModelOrPath, Out, ProvesFolder, SignatureName, Signatures
 
 __all__ = ["FLAGS", "Thawed", "thaw"]
 

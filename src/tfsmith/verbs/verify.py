@@ -25,17 +25,17 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.feed_values import read_feeds
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._feed_values import read_feeds
+from tfsmith.verbs._shared import Result, check_room, names_of, open_model
 from tfsmith.verbs.run import engine_options
-from tfsmith.verbs.shared import Result, check_room, names_of, open_model
 from tfsmith.view.text import Section, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import Feeds, FilePath, Files, Loads, ModelOrPath, NamePairs, Names, Progress, Sizes
+    from tfsmith.verbs._shared import Feeds, FilePath, Files, Loads, ModelOrPath, NamePairs, Names, Progress, Sizes
 
 __all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify"]
 

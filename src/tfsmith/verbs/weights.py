@@ -16,8 +16,8 @@ from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.span import open_file
-from tfsmith.verbs.arguments import checked
-from tfsmith.verbs.shared import Result, check_room, open_model
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._shared import Result, check_room, open_model
 from tfsmith.view.text import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare_by_name
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from tfsmith.verbs.shared import (
+    from tfsmith.verbs._shared import (
         Config,
         FilePath,
         Files,

@@ -1,7 +1,7 @@
 """What public functions take: each argument is checked by the word of its annotation, before the function runs.
 
-The words are those of `verbs.shared`, which the command reads too (`verbs.declare`). A value of another kind is refused
-with what to pass; one that only lacks its form gets it: a name alone becomes a list of one, a numpy number a number,
+The words are those of `verbs._shared`, which the command reads too (`verbs._declare`). A value of another kind is
+refused with what to pass; one that only lacks its form gets it: a name alone becomes a list of one, a numpy number a number,
 arrays become tensors. None is as if the argument were not given, where it may be left out.
 """
 
@@ -94,10 +94,10 @@ def words_of(function: Callable[..., Any]) -> dict[str, str]:
     found = {name: notes[name] for name in code.co_varnames[:count] if name in notes and name != "self"}
     if not code.co_flags & 0x08:  # CO_VARKEYWORDS
         return found
-    from tfsmith.verbs import shared
+    from tfsmith.verbs import _shared
 
     group = notes[code.co_varnames[count]].removeprefix("Unpack[").removesuffix("]")
-    kinds = getattr(shared, group).__annotations__
+    kinds = getattr(_shared, group).__annotations__
     return found | {name: getattr(kind, "__forward_arg__", kind) for name, kind in kinds.items()}
 
 
@@ -311,7 +311,7 @@ WORDS: Mapping[str, _Word] = MappingProxyType(
     {
         "ModelOrPath": _Word(_anything, _A_MODEL),  # `load` refuses, for it knows all that may be opened
         "ModelOrResult": _Word(
-            _either(_of("ir.model", "Model"), _of("verbs.shared", "ModelResult")),
+            _either(_of("ir.model", "Model"), _of("verbs._shared", "ModelResult")),
             "a Model or what a verb returned",
             remedy="open a path with tfsmith.load first",
         ),
@@ -345,7 +345,7 @@ WORDS: Mapping[str, _Word] = MappingProxyType(
         "Progress": _Word(_callback, "a function", "print"),
         "Tensors": _Word(_tensors, "tensors by name", remedy="pass what load_weights gives, or a dict of arrays"),
         "TensorsOrPath": _Word(
-            _either(_path, _of("ir.model", "Model"), _of("verbs.shared", "ModelResult"), _tensors),
+            _either(_path, _of("ir.model", "Model"), _of("verbs._shared", "ModelResult"), _tensors),
             "a path, or tensors by name",
             remedy="pass what load_weights takes or gives, or a dict of arrays",
         ),

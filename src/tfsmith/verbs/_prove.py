@@ -9,7 +9,7 @@ from tfsmith.engines.compare import tolerance_for
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE
-from tfsmith.verbs.shared import FilePath
+from tfsmith.verbs._shared import FilePath
 from tfsmith.verbs.verify import Verified, join_verified, verify
 
 __all__ = ["Checks", "Verified"]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
-from tfsmith.verbs.arguments import checked
+from tfsmith.verbs._arguments import checked
 from tfsmith.view.text import Section, human_bytes, plain_text
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tfsmith.formats.kinds import Destination, FileKind
     from tfsmith.ir.tensor import Tensor
-    from tfsmith.verbs.prove import Checks, Verified
+    from tfsmith.verbs._prove import Checks, Verified
 
 __all__ = [
     "Config",
@@ -303,7 +303,7 @@ class ModelResult(Result):
             raise UsageError("{as_} goes with {out}", remedy="add {out}, or leave it out")
         if out is None and not shared.get("verify"):
             return self
-        from tfsmith.verbs.output import place_result, prove_result  # looking should not load what writes
+        from tfsmith.verbs._output import place_result, prove_result  # looking should not load what writes
 
         return prove_result(self, shared) if out is None else place_result(self, out, shared)
 
@@ -354,7 +354,7 @@ def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: 
     Raises:
         UsageError: The meta graph is chosen twice, a graph is wanted and there is none, or an option has no effect.
     """
-    from tfsmith.verbs.files import load, select_meta_graph, with_checkpoint
+    from tfsmith.verbs._files import load, select_meta_graph, with_checkpoint
 
     tags, number = options.get("tags"), options.get("meta_graph")
     checkpoint, step = options.get("checkpoint"), options.get("step")
@@ -371,7 +371,7 @@ def open_model(source: ModelOrPath, options: Mapping[str, Any], *, needs_graph: 
         model = model if checkpoint is None else with_checkpoint(model, checkpoint, step)
         model = model if tags is None else model.select(tags)
     if needs_graph and not model.has_graph:
-        from tfsmith.verbs.files import require_graph
+        from tfsmith.verbs._files import require_graph
 
         require_graph(model, needs_graph)
     return model if number is None else select_meta_graph(model, number)

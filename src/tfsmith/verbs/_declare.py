@@ -23,7 +23,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `Entries`, `SignatureName` | no flags: the short form of `Signatures` in Python | |
 | `Out`, `Out | None` | `-o`, `--out`: required, or not | a path |
 | `FilePath`, also `| None` | `--name FILE` | a path |
-| `Unpack[Group]` | the options of a group of `verbs.shared` | |
+| `Unpack[Group]` | the options of a group of `verbs._shared` | |
 
 An option with many values is named in the plural in Python and in the singular in the command (`input_shapes`,
 `--input-shape`). `SPELLINGS` has what is called otherwise. A module's own `FLAGS` adds flags to those of an option;
@@ -239,13 +239,13 @@ def _options(function: Callable[..., Any], doc: Docstring, more: Mapping[str, tu
 
 
 def _group_options(group: str, more: Mapping[str, tuple[str, ...]]) -> Iterator[Option]:
-    """The options of a group of `verbs.shared`, which says what they mean for all verbs."""
-    from tfsmith.verbs import shared
+    """The options of a group of `verbs._shared`, which says what they mean for all verbs."""
+    from tfsmith.verbs import _shared
 
-    help_of = read_docstring(shared.Shared.__doc__ or "").arguments
-    for name, kind in getattr(shared, group).__annotations__.items():
+    help_of = read_docstring(_shared.Shared.__doc__ or "").arguments
+    for name, kind in getattr(_shared, group).__annotations__.items():
         annotation = getattr(kind, "__forward_arg__", kind)
-        default, title = shared.DEFAULTS.get(name), shared.GROUP_OF[name]
+        default, title = _shared.DEFAULTS.get(name), _shared.GROUP_OF[name]
         yield _option(name, annotation, default, help_of[name], more, by_place=False, group=title)
 
 

@@ -13,11 +13,11 @@ from tfsmith.formats.kinds import ALL_KINDS, As, FileKind, destination_of
 from tfsmith.formats.write import check_written, inputs_of, write_model
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.storage.span import real_path
-from tfsmith.verbs.arguments import checked
+from tfsmith.verbs._arguments import checked
 
 if TYPE_CHECKING:  # most outputs need none of it
     from tfsmith.passes.export import AssetFile
-    from tfsmith.verbs.shared import FilePath, ModelOrResult, ModelResult
+    from tfsmith.verbs._shared import FilePath, ModelOrResult, ModelResult
     from tfsmith.verbs.verify import Verified
 
 __all__ = ["Placed", "foreign_assets", "place_model", "place_result", "prove_result", "save", "with_assets"]
@@ -157,7 +157,7 @@ def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[st
     found: list[Verified] = []
 
     def prove(path: Path) -> bool:
-        from tfsmith.verbs.files import load
+        from tfsmith.verbs._files import load
 
         found.append(_proof(made, load(path), options))
         return found[-1].is_same
@@ -195,7 +195,7 @@ def prove_result(result: _Made, options: Mapping[str, Any]) -> _Made:
 
 
 def _proof(made: ModelResult, written: Model, options: Mapping[str, Any]) -> Verified:
-    from tfsmith.verbs.prove import Checks  # loads what runs models
+    from tfsmith.verbs._prove import Checks  # loads what runs models
 
     return made.prove(written, Checks(options.get("verify_engine", "auto"), tuple(options.get("op_libraries", ()))))
 

@@ -14,10 +14,10 @@ from tfsmith.ir.body import Body, Part
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.verbs.arguments import checked, shown
+from tfsmith.verbs._arguments import checked, shown
 
 if TYPE_CHECKING:
-    from tfsmith.verbs.shared import FilePath, ModelOrPath, Names
+    from tfsmith.verbs._shared import FilePath, ModelOrPath, Names
 
 __all__ = [
     "load",
@@ -106,7 +106,7 @@ def with_saver(model: Model, path: str | os.PathLike[str]) -> Model:
 def graph_text(model: ModelOrPath) -> str:
     """The GraphDef of the selected meta graph as text, exactly as TensorFlow writes it. Reads the weights in it."""
     from tfsmith.formats.write import graph_to_text
-    from tfsmith.verbs.shared import open_model as opened
+    from tfsmith.verbs._shared import open_model as opened
 
     return graph_to_text(opened(model, {}).graph)
 
@@ -139,7 +139,7 @@ def verify_checksums(model: ModelOrPath) -> int:
     Raises:
         ChecksumError: The first tensor that does not fit.
     """
-    from tfsmith.verbs.shared import open_model as opened
+    from tfsmith.verbs._shared import open_model as opened
 
     model = opened(model, {})
     if not model.variables:
