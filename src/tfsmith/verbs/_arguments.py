@@ -1,8 +1,8 @@
 """What public functions take: each argument is checked by the word of its annotation, before the function runs.
 
 The words are those of `verbs._shared`, which the command reads too (`verbs._declare`). A value of another kind is
-refused with what to pass; one that only lacks its form gets it: a name alone becomes a list of one, a numpy number a number,
-arrays become tensors. None is as if the argument were not given, where it may be left out.
+refused with what to pass; one that only lacks its form gets it: a name alone becomes a list of one, a numpy number a
+number, arrays become tensors. None is as if the argument were not given, where it may be left out.
 """
 
 from __future__ import annotations
