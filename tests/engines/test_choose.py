@@ -14,7 +14,7 @@ from tests.engines.test_reference import FLOAT, INT, binary, const, model, place
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.engines import choose, isolated
+from tfsmith.engines import choose, guard, isolated
 from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Proof
 from tfsmith.engines.frames import read_frame, write_frame
 from tfsmith.engines.openvino import OpenVino
@@ -55,8 +55,8 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Proof]:
     def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Proof:
         return found.get(op, Proof(f"{op} was not checked"))
 
-    monkeypatch.setattr(choose, "proven", proven)
-    monkeypatch.setattr(choose, "_installed", lambda: "1")
+    monkeypatch.setattr(guard, "proven", proven)
+    monkeypatch.setattr(choose, "installed_openvino", lambda: "1")
     monkeypatch.setattr(OpenVino, "available", lambda self: None)
     monkeypatch.setattr(OpenVino, "compile", lambda self, program, options: Sevens(program, options))
     return found
@@ -171,7 +171,7 @@ def range_model() -> Model:
 
 
 def test_what_would_kill_the_process_is_computed_before(proofs: dict[str, Proof]) -> None:
-    proofs["Range"] = Proof(except_for=frozenset({BAD}), may_die=True)
+    proofs["Range"] = Proof(except_for=frozenset({BAD}), dies_of=frozenset({BAD}))
     assert run(range_model(), "y", step=2)[:2] == ("openvino", [7.0, 7.0])
     with pytest.raises(EngineError, match="node 'y' in the graph: Range failed"):
         run(range_model(), "y", step=0)
@@ -192,7 +192,7 @@ os.kill(os.getpid(), 8)
     with pytest.raises(EngineError) as caught:
         tfsmith.run(range_model(), {"step": 0}, ["y"], engine="openvino")
     assert "OpenVINO's process was ended by SIGFPE by node y (Range)" in str(caught.value)
-    proofs["Range"] = Proof(except_for=frozenset({BAD}), may_die=True)
+    proofs["Range"] = Proof(except_for=frozenset({BAD}), dies_of=frozenset({BAD}))
     assert tfsmith.run(range_model(), {"step": 2}, ["y"], engine="openvino")["y"].tolist() == [7.0, 7.0]
     with pytest.raises(EngineError, match="node 'y' in the graph: Range failed"):
         tfsmith.run(range_model(), {"step": 0}, ["y"], engine="openvino")

@@ -16,6 +16,7 @@ __all__ = [
     "BATCH_NORMS",
     "CALLS",
     "CONTROL_FLOW",
+    "CONVOLUTIONS",
     "Call",
     "DIRECT_CALLS",
     "ENTERS",
@@ -40,6 +41,7 @@ __all__ = [
     "PASSES_ON",
     "PIPELINES",
     "PLACEHOLDERS",
+    "PRODUCTS",
     "REDUCTIONS",
     "REF_WRITES",
     "RESTORES",
@@ -210,6 +212,10 @@ ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "Re
 # Others
 
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
+PRODUCTS = _ops("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum")
+"""They multiply each number of a weight once for each row."""
+CONVOLUTIONS = _ops("Conv2D Conv3D DepthwiseConv2dNative Conv2DBackpropInput")
+"""They multiply each number of a weight once for each place of an image."""
 GIVEN = _ops("Const Placeholder NoOp")
 """They compute nothing."""
 LEAST_RANK: Mapping[str, int] = MappingProxyType({"Where": 1})
