@@ -21,7 +21,7 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
-from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, PLACEHOLDERS
+from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, WHOLE_REFUSALS
 from tfsmith.passes.interface import output_shape, output_type
 from tfsmith.records import record
 
@@ -44,6 +44,7 @@ _WORDS: Mapping[Condition, str] = {
     EMPTY: "empty tensors",
     NONFINITE: "infinities and NaN",
     WIDE: "integers that do not fit 32 bits",
+    BAD: "axes and sizes that are not known before it runs",
 }
 
 
@@ -130,8 +131,15 @@ def _proof(engine: str, version: str, node: Node) -> Proof:
 
 
 def _must_be_checked(node: Node) -> bool:
-    """Whether shapes do not tell if TensorFlow refuses what it takes."""
-    return node.op in ID_INPUTS or node.op == "Assert"
+    """Whether shapes do not tell if TensorFlow refuses what it takes: ids, conditions, divisors that are whole."""
+    return node.op in ID_INPUTS or node.op == "Assert" or _is_whole_math(node)
+
+
+def _is_whole_math(node: Node) -> bool:
+    """Whether a node computes whole numbers of whole numbers."""
+    found = node.attrs.get("T") or node.attrs.get("Tidx") or node.attrs.get("dtype")
+    kind = None if found is None else found.dtype
+    return node.op in WHOLE_REFUSALS and kind is not None and kind.base.name.startswith(("int", "uint"))
 
 
 class Guard:
@@ -162,17 +170,8 @@ class Guard:
 
     def static_doubts(self) -> Iterator[Lack]:
         """Nodes that are not proven whatever is fed: what they may meet does not follow from shapes and ranges."""
-        found = self.proof.except_for
-        graph = self._flat.graph
         for place, condition in self._static_meetings():
             yield Lack(place.node.op, (place.node.name,), f"{place.node.op} is not proven for {_WORDS[condition]}")
-        checked = self.proof.deadly_values  # what they take is looked at before each run
-        for place in found.get(BAD, ()):
-            node = place.node
-            if place.body is not graph or node.name in checked or _must_be_checked(node):
-                continue
-            if any(_is_fed_integer(graph.by_name.get(source.node)) for source in graph.inputs_of(node)[1:]):
-                yield Lack(node.op, (node.name,), f"{node.op} is not proven for axes and sizes that are fed")
 
     def _static_meetings(self) -> list[tuple[Place, Condition]]:
         """The nodes that meet what they are not proven for with all sizes and numbers that are tried as inputs."""
@@ -180,10 +179,10 @@ class Guard:
         from tfsmith.ops.ranges import Range
 
         graph = self._flat.graph
-        conditions = set(self.proof.except_for) - {BAD}
+        conditions = set(self.proof.except_for)
         inputs = [graph[parse_input(name).node] for name in self._flat.inputs.values()]
         if any(output_shape(node).dims is None for node in inputs):
-            conditions.discard(EMPTY)
+            conditions -= {EMPTY, BAD}
         given = {node.name: Range(0.5, 1) if _is_float(graph, node) else Range(1, 2) for node in inputs}
         left: list[tuple[Place, Condition]] = []
         for size in (None, *_SIZES):
@@ -251,8 +250,7 @@ class Guard:
                 what = f"{node.op} failed: a tensor without dimensions"
                 raise EngineError(what, where=f"node {node.name!r}", remedy="check the shapes of the inputs")
         given = {parse_input(self._flat.inputs[key]).node: one for key, one in ranges.items()}
-        conditions = set(self.proof.except_for) - {BAD}
-        for place, condition in self._meeting(shaped, inference, given, conditions):
+        for place, condition in self._meeting(shaped, inference, given, set(self.proof.except_for)):
             return f"for {_WORDS[condition]}, which {place.node.name} ({place.node.op}) may meet"
         return None
 
@@ -283,6 +281,8 @@ class Guard:
                 body = graph if place.body is self._flat.graph else place.body
                 if not all(_has_elements(inference, body, tensor) for tensor in _tensors_of(body, place.node)):
                     yield place, EMPTY
+        if BAD in conditions:
+            yield from ((place, BAD) for place in found[BAD] if not self._is_checked(place, graph, inference))
         if not conditions & {NONFINITE, WIDE}:
             return
         ranges = find_ranges(graph, given, inference, self._constant)
@@ -295,6 +295,18 @@ class Guard:
                     if not is_right(ranges.get(tensor, ANYTHING), kind):
                         yield place, condition
                         break
+
+    def _is_checked(self, place: Place, graph: Graph, inference: Inference) -> bool:
+        """Whether it is known before a run if TensorFlow refuses what a node takes: its axes and sizes are known."""
+        body = graph if place.body is self._flat.graph else place.body
+        if body is graph and (place.node.name in self.proof.deadly_values or _must_be_checked(place.node)):
+            return True  # that is computed before each run
+        sources = [source for source in body.inputs_of(place.node) if source.output != CONTROL]
+        return all(
+            _type_name(inference, body, source) not in ("int32", "int64")
+            or inference.integers(body, source) is not None
+            for source in sources[1:]
+        )
 
     def _constant(self, node: Node) -> Range:
         """The range of a constant; read once."""
@@ -357,6 +369,11 @@ def _tensors_of(body: Body, node: Node) -> Iterator[Endpoint]:
     definition = body.op_def(node.op)
     for number in range(1 if definition is None else definition.output_count(node.attrs)):
         yield Endpoint(node.name, number)
+
+
+def _type_name(inference: Inference, body: Body, tensor: Endpoint) -> str:
+    kind = inference.dtype(body, tensor)
+    return "" if kind is None else kind.base.name
 
 
 def _typed(graph: Graph, node: Node) -> Iterator[tuple[Endpoint, str]]:
@@ -430,14 +447,7 @@ def _outward(value: float, sign: int) -> float:
         most = 1 << (bits if up else bits - 1)
         return most - (value > 0 and up) if value > 0 else -most
     mantissa, exponent = math.frexp(abs(value))
-    most = math.ldexp(1.0, exponent if up and mantissa > 0.5 else exponent - 1)
-    return math.copysign(most, value)
-
-
-def _is_fed_integer(node: Node | None) -> bool:
-    """Whether a node is an input of integers, of which TensorFlow may refuse some."""
-    found = node.attrs.get("dtype") if node is not None and node.op in PLACEHOLDERS else None
-    return found is not None and found.dtype is not None and found.dtype.name in ("int32", "int64")
+    return math.copysign(math.ldexp(1.0, exponent if up and mantissa > 0.5 else exponent - 1), value)
 
 
 def _is_wide(array: NDArray[Any]) -> bool:

@@ -326,6 +326,10 @@ def _slice(ask: Ask) -> Known:
     kept: list[Size] = []
     for at, (dim, size) in enumerate(zip(dims, sizes, strict=True)):
         rest = None if starts is None else minus(dim, starts[at])
+        is_outside = isinstance(rest, int) and (rest < 0 or size > rest)
+        if size < -1 or is_outside or (starts is not None and starts[at] < 0):
+            begin = "?" if starts is None else starts[at]
+            raise Conflict(f"{size} elements from {begin} on are taken of shape {text(dims)}")
         kept.append(size if size >= 0 else None if isinstance(rest, int) and rest < 0 else rest)
     values, count = ask.values(0), kept[0] if kept else None
     if values is None or starts is None or len(dims) != 1 or not isinstance(count, int):
@@ -487,6 +491,8 @@ def _tile(ask: Ask) -> Known:
         return Known(_unknown(rank) if isinstance(rank, int) else None)
     if len(counts) != len(dims):
         raise Conflict(f"shape {text(dims)} is repeated by {len(counts)} numbers")
+    if any(isinstance(count, int) and count < 0 for count in counts):
+        raise Conflict(f"shape {text(dims)} is repeated less than no time")
     return Known(tuple(times(pair) for pair in zip(dims, counts, strict=True)))
 
 

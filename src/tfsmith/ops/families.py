@@ -56,6 +56,7 @@ __all__ = [
     "TABLES",
     "TABLE_FILLS",
     "VARIABLES",
+    "WHOLE_REFUSALS",
     "WITHOUT_OUTPUTS",
 ]
 
@@ -208,6 +209,11 @@ ALLOCATIONS: Mapping[str, int] = MappingProxyType(
 """They make a tensor whose size a value says; with the number of that input."""
 ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "ResourceGather": 1, "GatherNd": 1})
 """They take rows by their ids; with the number of the input that has the ids."""
+
+WHOLE_REFUSALS = _ops(
+    "Range FloorDiv Div TruncateDiv FloorMod Mod TruncateMod Pow InvertPermutation UnravelIndex BroadcastArgs ListDiff"
+)
+"""They refuse some whole numbers, such as a divisor of 0."""
 
 # Others
 

@@ -289,7 +289,7 @@ def _assign(ask: Ask) -> Known:
     "QuantizeAndDequantizeV4 Real Reciprocal RegexReplace Relu Relu6 Rint Round Rsqrt Selu Sigmoid Sign Sin Sinh "
     "Softplus Softsign Spence Sqrt Square StaticRegexFullMatch StaticRegexReplace StringLength StringLower StringStrip "
     "StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper Tan Tanh "
-    "ZerosLike Cumsum Cumprod RegexFullMatch Roll ReverseV2 RandomShuffle"
+    "ZerosLike RegexFullMatch RandomShuffle"
 )
 def _unchanged(ask: Ask) -> Known:
     return Known(ask.dims(0))
@@ -335,14 +335,26 @@ def _cast(ask: Ask) -> Known:
     return Known(ask.dims(0), ask.values(0) if is_integer else None)
 
 
-@shape("Softmax LogSoftmax _MklLayerNorm")
+@shape("ReverseV2")
+def _reversed(ask: Ask) -> Known:
+    ask.dims(1, 1)
+    return Known(ask.dims(0))
+
+
+@shape("Softmax LogSoftmax _MklLayerNorm Cumsum Cumprod Roll")
 def _softmax(ask: Ask) -> Known:
     return Known(ask.at_least(0, 1))
 
 
 @shape("MatrixBandPart")
 def _matrices(ask: Ask) -> Known:
-    return Known(ask.at_least(0, 2))
+    dims = ask.at_least(0, 2)
+    for number in (1, 2):
+        ask.dims(number, 0)
+        size, kept = None if dims is None else dims[number - 3], ask.numbers(number)
+        if isinstance(size, int) and kept is not None and kept[0] > size:
+            raise Conflict(f"{kept[0]} diagonals are kept of shape {text(dims)}")
+    return Known(dims)
 
 
 @shape("LRN")
@@ -436,6 +448,8 @@ def reduced(ask: Ask) -> Dims:
         if not -rank <= axis < rank:
             raise Conflict(f"axis {axis} is reduced, but the shape is {text(dims)}")
     gone = {axis % rank for axis in axes}
+    if len(gone) < len(axes):
+        raise Conflict(f"axes {', '.join(map(str, axes))} are reduced, one of them twice")
     if keeps:
         return tuple(1 if axis in gone else dim for axis, dim in enumerate(dims))
     return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
@@ -444,8 +458,11 @@ def reduced(ask: Ask) -> Dims:
 @shape("ArgMax ArgMin")
 def _arg_max(ask: Ask) -> Known:
     dims, axes = ask.dims(0), ask.numbers(1)
+    ask.dims(1, 0)
     if dims is None:
         return NOTHING
+    if axes is not None and -len(dims) <= axes[0] < len(dims) and dims[axes[0]] == 0:
+        raise Conflict(f"the greatest of nothing is asked for, of shape {text(dims)}")
     if len(dims) <= 1:
         return Known(())
     if axes is None or len(axes) != 1:
@@ -574,6 +591,10 @@ def _depthwise(ask: Ask) -> Known:
         return Known((None,) * 4)
     channels = dims[1 if ask.text("data_format", "NHWC").startswith("NC") else -1]
     channels = equal(channels, kernel[-2], f"channels of {text(dims)} and of the kernel {text(kernel)}")
+    strides = ask.integers("strides")
+    at = 2 if ask.text("data_format", "NHWC").startswith("NC") else 1
+    if len(strides) == 4 and strides[at] != strides[at + 1]:
+        raise Conflict(f"the strides are {', '.join(map(str, strides))}: rows and columns must have the same")
     return _windowed(ask, dims, kernel[:2], times((channels, kernel[-1])))
 
 
@@ -612,6 +633,8 @@ def _batch_norm(ask: Ask) -> tuple[Known, ...]:
 def _resized(ask: Ask) -> Known:
     dims, sizes = ask.dims(0, 4) or (), ask.values(1)
     wanted = (None, None) if sizes is None or len(sizes) != 2 else sizes
+    if any(isinstance(size, int) and size <= 0 for size in wanted):
+        raise Conflict(f"images are resized to {text(wanted)}")
     return Known((dims[0], *wanted, dims[3]))
 
 
