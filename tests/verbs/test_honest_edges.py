@@ -80,6 +80,7 @@ ELSEWHERE = {
     "Terminal: show --function": "verbs/test_show.py::test_a_function",
     "Terminal: TF2 keys": "weights/test_weights.py::test_keys_of_tensorflow_2_stand_beside_the_names_of_variables",
     "Terminal: progress": "verbs/test_verify.py::test_progress_is_shown_on_a_terminal_for_long_steps",
+    "Terminal: progress of every verb": "verbs/test_verify.py::test_every_command_shows_that_it_works",
     "Terminal: completion": "verbs/test_declared.py::test_bash_completes_verbs_options_and_values",
     "Terminal: did you mean": "verbs/test_declared.py::test_did_you_mean",
     "Terminal: examples in every --help": "verbs/test_declared.py"
