@@ -1,11 +1,11 @@
 """Asks the installed TensorFlow Lite converter, op by op, what it turns into built-in ops; `make_targets.py` uses it.
 
-    python tools/tflite_ops.py OP...            prints for each op "yes", "no", or "?" where no graph of it could be made
-    python tools/tflite_ops.py --types OP...    prints for each op, and each combination of types, "yes" or "no"
+    python tools/tflite_ops.py OP...          prints for each op "yes", "no", or "?" where no graph of it could be made
+    python tools/tflite_ops.py --types OP...  prints for each op, and each combination of types, "yes" or "no"
 
 For the names, a graph of one op is made in every way that its definition allows and that TensorFlow's shape functions
-accept, up to a few; the op counts if one of them converts. For the types, the graphs are the conformance cases of the
-op, with what is fed and with constants in its place. Inputs that say where or how much are constants, as in real models.
+accept, up to a few; the op counts if one of them converts. Inputs that say where or how much are constants, as in real
+models. For the types, the graphs are the conformance cases of the op, with what is fed and with constants in its place.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ def _cases(op: str) -> dict[str, list[Any]]:
         for case in samples.cases():
             answer = answers.get(digest(case))
             own = [node for node in case.nodes if node.op == op]
-            usual = answer is not None and answer.kind == "values" and len(own) == 1 and not case.shapes
-            if usual and all(array.size for array in (*case.feeds.values(), *answer.values)):
+            if answer is None or answer.kind != "values" or len(own) != 1 or case.shapes:
+                continue
+            if all(array.size for array in (*case.feeds.values(), *answer.values)):
                 found.setdefault(node_types(op, own[0].attrs) or "", []).append(case)
     return {types: cases[:: -(-len(cases) // MOST_CASES)] for types, cases in found.items()}
 
