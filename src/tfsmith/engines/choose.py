@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.engines.guard import Guard
 from tfsmith.engines.isolated import IsolatedProgram
-from tfsmith.engines.protocol import Compiled, Engine, Lack, LackError, Options, Program, engine_named
+from tfsmith.engines.protocol import Compiled, Engine, Lack, LackError, Options, Program, engine_named, usual_inputs
 from tfsmith.errors import EngineError
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def compile_on(engine: Engine, program: Program, options: Options, *, only_prove
     number = installed_openvino()
     if number is None:
         return engine.compile(program, options)  # which says so
-    guard = Guard(program.flat(_usual(program)), number)
+    guard = Guard(program.flat(usual_inputs(program)), number)
     proof = guard.proof
     if only_proven:
         doubts = proof.doubts or tuple(guard.static_doubts())
@@ -75,10 +75,6 @@ def installed_openvino() -> str | None:
         return version("openvino")
     except PackageNotFoundError:
         return None
-
-
-def _usual(program: Program) -> frozenset[str]:
-    return frozenset(key for key, port in program.inputs.items() if port.required)
 
 
 class GuardedProgram:
@@ -109,7 +105,7 @@ class GuardedProgram:
         self._compiled = compiled
         self._number = number
         self._only_deadly = only_deadly
-        self._guards: dict[frozenset[str], Guard] = {} if guard is None else {_usual(program): guard}
+        self._guards: dict[frozenset[str], Guard] = {} if guard is None else {usual_inputs(program): guard}
         self._other: Compiled | None = None
         self._notes: dict[str, None] = {}
 

@@ -9,12 +9,12 @@ without a copy. Each segment of OpenVINO has the guard of a whole program, which
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.engines.choose import compile_on, installed_openvino
 from tfsmith.engines.guard import Guard
+from tfsmith.engines.program import FlatProgram
 from tfsmith.engines.protocol import (
     Compiled,
     FlatGraph,
@@ -22,20 +22,16 @@ from tfsmith.engines.protocol import (
     Options,
     Port,
     Program,
-    ProgramFiles,
-    ProgramStart,
-    WriteModel,
     cut_graph,
     engine_named,
+    usual_inputs,
 )
 from tfsmith.errors import EngineError
-from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
 from tfsmith.ir.names import free_name
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
+from tfsmith.ir.shape import Shape
 from tfsmith.ops.families import CALLS, CONTROL_FLOW, CONVOLUTIONS, GIVEN, PASSES_ON, PRODUCTS, TABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import leaves_no_trace
@@ -199,53 +195,28 @@ def _has_effect(graph: Graph, node: Node) -> bool:
     return definition is not None and definition.is_stateful and not leaves_no_trace(node.op)
 
 
-class SegmentProgram:
-    """A segment as a program of its own.
+def _program(whole: Program, flat: FlatGraph, inference: Inference, segment: Segment) -> FlatProgram:
+    """A segment as a program of its own; its keys are names of tensors.
 
     Args:
         whole: The program that it is a part of.
-        flat: Its graph.
+        flat: The graph of that program.
         inference: The shapes of the tensors of that graph.
         segment: The segment.
-
-    Attributes:
-        path: Where the model lies.
-        inputs: What it takes; the keys are names of tensors.
-        outputs: What it gives; likewise.
-        graph: Its nodes.
     """
-
-    def __init__(self, whole: Program, flat: FlatGraph, inference: Inference, segment: Segment) -> None:
-        graph = flat.graph
-        self.path = whole.path
-        self.inputs = {str(tensor): _port(graph, inference, tensor) for tensor in segment.inputs}
-        self.outputs = {str(tensor): _port(graph, inference, tensor) for tensor in segment.outputs}
-        own = frozenset(segment.nodes)
-        nodes = [_without_controls(node, graph, own) if node.name in own else node for node in graph]
-        outputs = {key: port.tensor for key, port in self.outputs.items()}
-        for name in segment.kept:
-            made = _done(free_name(f"{name}_done", graph), name)
-            nodes += made
-            outputs[made[-1].name] = f"{made[-1].name}:0"
-            self.outputs[made[-1].name] = Port(
-                f"{made[-1].name}:0", dtype_named("int32"), inference.shape(graph, Endpoint(name, 0))
-            )
-        self._flat = cut_graph(graph.replace(nodes=tuple(nodes)), self.inputs, outputs)
-        self.graph = self._flat.graph
-        self._start = whole.start() if any(node.op in TABLES for node in self.graph) else None
-
-    def flat(self, fed: frozenset[str]) -> FlatGraph:
-        """Its graph; all that it takes is always fed."""
-        return self._flat
-
-    def start(self) -> ProgramStart | None:
-        """What fills the tables of the whole program, if the segment has tables."""
-        return self._start
-
-    def files(self, folder: Path, write: WriteModel) -> ProgramFiles:
-        """Its graph as a file."""
-        write(Model("graphdef", (MetaGraph(Part.of(self.graph)),)), folder / "graph.pb", "pb")
-        return ProgramFiles("graph", folder / "graph.pb", self._flat.inputs, self._flat.outputs)
+    graph = flat.graph
+    inputs = {str(tensor): _port(graph, inference, tensor) for tensor in segment.inputs}
+    outputs = {str(tensor): _port(graph, inference, tensor) for tensor in segment.outputs}
+    own = frozenset(segment.nodes)
+    nodes = [_without_controls(node, graph, own) if node.name in own else node for node in graph]
+    for name in segment.kept:
+        made = _done(free_name(f"{name}_done", graph), name)
+        nodes += made
+        outputs[made[-1].name] = Port(f"{made[-1].name}:0", dtype_named("int32"), Shape(()))
+    tensors = {key: port.tensor for key, port in outputs.items()}
+    cut = cut_graph(graph.replace(nodes=tuple(nodes)), inputs, tensors)
+    start = whole.start() if any(node.op in TABLES for node in cut.graph) else None
+    return FlatProgram(whole.path, inputs, outputs, cut, start)
 
 
 def _port(graph: Graph, inference: Inference, tensor: Endpoint) -> Port:
@@ -309,8 +280,7 @@ class SplitProgram:
         self._number = number
         self._lacks = lacks
         self._parts: dict[frozenset[str], _Parts] = {}
-        usual = frozenset(key for key, port in program.inputs.items() if port.required)
-        self.version = self._of(usual).version
+        self.version = self._of(usual_inputs(program)).version
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -357,7 +327,7 @@ class _Parts:
         self._path = program.path
         inference = Inference(self._flat.graph, trust_notes=False)
         self._compiled: list[Compiled] = []
-        self._programs = [SegmentProgram(program, self._flat, inference, one) for one in self._segments]
+        self._programs = [_program(program, self._flat, inference, one) for one in self._segments]
         try:
             for one, part in zip(self._segments, self._programs, strict=True):
                 self._compiled.append(compile_on(engine_named(one.engine), part, options, only_proven=True))

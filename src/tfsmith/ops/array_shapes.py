@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from tfsmith.limits import MAX_RANK
-from tfsmith.ops.shapes import Ask, reduced, shape, shape_from
+from tfsmith.ops.shapes import Ask, reduced, refusal, shape, shape_from
 from tfsmith.ops.sizes import (
     NOTHING,
     Conflict,
@@ -326,16 +326,23 @@ def _slice(ask: Ask) -> Known:
     kept: list[Size] = []
     for at, (dim, size) in enumerate(zip(dims, sizes, strict=True)):
         rest = None if starts is None else minus(dim, starts[at])
-        is_outside = isinstance(rest, int) and (rest < 0 or size > rest)
-        if size < -1 or is_outside or (starts is not None and starts[at] < 0):
-            begin = "?" if starts is None else starts[at]
-            raise Conflict(f"{size} elements from {begin} on are taken of shape {text(dims)}")
         kept.append(size if size >= 0 else None if isinstance(rest, int) and rest < 0 else rest)
     values, count = ask.values(0), kept[0] if kept else None
     if values is None or starts is None or len(dims) != 1 or not isinstance(count, int):
         return Known(tuple(kept))
     found = values[starts[0] : starts[0] + count]
     return Known(tuple(kept), found if len(found) == count and starts[0] >= 0 else None)
+
+
+@refusal("Slice")
+def _slice_outside(ask: Ask) -> None:
+    dims, starts, sizes = ask.dims(0), ask.numbers(1), ask.numbers(2)
+    if dims is None or starts is None or sizes is None or not len(dims) == len(starts) == len(sizes):
+        return
+    for dim, start, size in zip(dims, starts, sizes, strict=True):
+        is_outside = isinstance(dim, int) and start + max(size, 0) > dim
+        if size < -1 or start < 0 or is_outside:
+            raise Conflict(f"{size} elements from {start} on are taken of shape {text(dims)}")
 
 
 @shape("StridedSlice", values=True)
@@ -491,9 +498,14 @@ def _tile(ask: Ask) -> Known:
         return Known(_unknown(rank) if isinstance(rank, int) else None)
     if len(counts) != len(dims):
         raise Conflict(f"shape {text(dims)} is repeated by {len(counts)} numbers")
-    if any(isinstance(count, int) and count < 0 for count in counts):
-        raise Conflict(f"shape {text(dims)} is repeated less than no time")
     return Known(tuple(times(pair) for pair in zip(dims, counts, strict=True)))
+
+
+@refusal("Tile")
+def _tile_negative(ask: Ask) -> None:
+    for count in ask.numbers(1) or ():
+        if count < 0:
+            raise Conflict(f"shape {text(ask.dims(0))} is repeated {count} times")
 
 
 @shape("Pad PadV2 MirrorPad")

@@ -23,11 +23,14 @@ from tfsmith.storage.span import Span
 
 __all__ = [
     "Ask",
+    "check_run",
     "computed_ops",
     "constant",
     "flat_values",
     "infer",
     "reduced",
+    "refusal",
+    "refusing_ops",
     "shape",
     "shape_from",
     "shape_functions",
@@ -133,6 +136,7 @@ Rule = Callable[[Ask], "Known | tuple[Known, ...]"]
 _Rule = TypeVar("_Rule", bound=Rule)
 _RULES: dict[str, Rule] = {}
 _COMPUTED: set[str] = set()
+_REFUSALS: dict[str, Callable[[Ask], None]] = {}
 
 
 def shape(ops: str, *, values: bool = False) -> Callable[[_Rule], _Rule]:
@@ -144,6 +148,33 @@ def shape(ops: str, *, values: bool = False) -> Callable[[_Rule], _Rule]:
         return rule
 
     return declare
+
+
+def refusal(ops: str) -> Callable[[Callable[[Ask], None]], Callable[[Ask], None]]:
+    """Declares the function that raises Conflict for what these ops refuse only when they run, not by their shapes."""
+
+    def declare(rule: Callable[[Ask], None]) -> Callable[[Ask], None]:
+        _REFUSALS.update(dict.fromkeys(ops.split(), rule))
+        return rule
+
+    return declare
+
+
+@cache
+def refusing_ops() -> frozenset[str]:
+    """The ops that `check_run` knows."""
+    import_module("tfsmith.ops.array_shapes")
+    return frozenset(_REFUSALS)
+
+
+def check_run(op: str, inputs: Sequence[Known], attrs: Mapping[str, Attr]) -> None:
+    """Raises for inputs that a node takes by their shapes, but refuses when it runs.
+
+    Raises:
+        Conflict: It refuses them.
+    """
+    if op in refusing_ops():
+        _REFUSALS[op](Ask(op, inputs, attrs, 1))
 
 
 @cache
@@ -289,7 +320,7 @@ def _assign(ask: Ask) -> Known:
     "QuantizeAndDequantizeV4 Real Reciprocal RegexReplace Relu Relu6 Rint Round Rsqrt Selu Sigmoid Sign Sin Sinh "
     "Softplus Softsign Spence Sqrt Square StaticRegexFullMatch StaticRegexReplace StringLength StringLower StringStrip "
     "StringToHashBucket StringToHashBucketFast StringToHashBucketStrong StringToNumber StringUpper Tan Tanh "
-    "ZerosLike RegexFullMatch RandomShuffle"
+    "ZerosLike Cumsum Cumprod RegexFullMatch Roll ReverseV2 RandomShuffle"
 )
 def _unchanged(ask: Ask) -> Known:
     return Known(ask.dims(0))
@@ -335,26 +366,14 @@ def _cast(ask: Ask) -> Known:
     return Known(ask.dims(0), ask.values(0) if is_integer else None)
 
 
-@shape("ReverseV2")
-def _reversed(ask: Ask) -> Known:
-    ask.dims(1, 1)
-    return Known(ask.dims(0))
-
-
-@shape("Softmax LogSoftmax _MklLayerNorm Cumsum Cumprod Roll")
+@shape("Softmax LogSoftmax _MklLayerNorm")
 def _softmax(ask: Ask) -> Known:
     return Known(ask.at_least(0, 1))
 
 
 @shape("MatrixBandPart")
 def _matrices(ask: Ask) -> Known:
-    dims = ask.at_least(0, 2)
-    for number in (1, 2):
-        ask.dims(number, 0)
-        size, kept = None if dims is None else dims[number - 3], ask.numbers(number)
-        if isinstance(size, int) and kept is not None and kept[0] > size:
-            raise Conflict(f"{kept[0]} diagonals are kept of shape {text(dims)}")
-    return Known(dims)
+    return Known(ask.at_least(0, 2))
 
 
 @shape("LRN")
@@ -448,8 +467,6 @@ def reduced(ask: Ask) -> Dims:
         if not -rank <= axis < rank:
             raise Conflict(f"axis {axis} is reduced, but the shape is {text(dims)}")
     gone = {axis % rank for axis in axes}
-    if len(gone) < len(axes):
-        raise Conflict(f"axes {', '.join(map(str, axes))} are reduced, one of them twice")
     if keeps:
         return tuple(1 if axis in gone else dim for axis, dim in enumerate(dims))
     return tuple(dim for axis, dim in enumerate(dims) if axis not in gone)
@@ -458,11 +475,8 @@ def reduced(ask: Ask) -> Dims:
 @shape("ArgMax ArgMin")
 def _arg_max(ask: Ask) -> Known:
     dims, axes = ask.dims(0), ask.numbers(1)
-    ask.dims(1, 0)
     if dims is None:
         return NOTHING
-    if axes is not None and -len(dims) <= axes[0] < len(dims) and dims[axes[0]] == 0:
-        raise Conflict(f"the greatest of nothing is asked for, of shape {text(dims)}")
     if len(dims) <= 1:
         return Known(())
     if axes is None or len(axes) != 1:
@@ -591,10 +605,6 @@ def _depthwise(ask: Ask) -> Known:
         return Known((None,) * 4)
     channels = dims[1 if ask.text("data_format", "NHWC").startswith("NC") else -1]
     channels = equal(channels, kernel[-2], f"channels of {text(dims)} and of the kernel {text(kernel)}")
-    strides = ask.integers("strides")
-    at = 2 if ask.text("data_format", "NHWC").startswith("NC") else 1
-    if len(strides) == 4 and strides[at] != strides[at + 1]:
-        raise Conflict(f"the strides are {', '.join(map(str, strides))}: rows and columns must have the same")
     return _windowed(ask, dims, kernel[:2], times((channels, kernel[-1])))
 
 
@@ -633,8 +643,6 @@ def _batch_norm(ask: Ask) -> tuple[Known, ...]:
 def _resized(ask: Ask) -> Known:
     dims, sizes = ask.dims(0, 4) or (), ask.values(1)
     wanted = (None, None) if sizes is None or len(sizes) != 2 else sizes
-    if any(isinstance(size, int) and size <= 0 for size in wanted):
-        raise Conflict(f"images are resized to {text(wanted)}")
     return Known((dims[0], *wanted, dims[3]))
 
 
@@ -663,3 +671,55 @@ def _sparse_cross_entropy(ask: Ask) -> tuple[Known, ...]:
 )
 def _random(ask: Ask) -> Known:
     return Known(shape_from(ask.known(0)))
+
+
+# What ops refuse only when they run
+
+
+@refusal("All Any Max Mean Min Prod Sum EuclideanNorm")
+def _axis_twice(ask: Ask) -> None:
+    dims, axes = ask.dims(0), ask.numbers(1)
+    if dims is not None and axes is not None and len({axis % max(len(dims), 1) for axis in axes}) < len(axes):
+        raise Conflict(f"axes {', '.join(map(str, axes))} of shape {text(dims)} are reduced, one of them twice")
+
+
+@refusal("ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea")
+def _resized_to_nothing(ask: Ask) -> None:
+    if any(size <= 0 for size in ask.numbers(1) or ()):
+        raise Conflict(f"images are resized to {ask.numbers(1)}")
+
+
+@refusal("DepthwiseConv2dNative")
+def _unequal_strides(ask: Ask) -> None:
+    strides = ask.integers("strides")
+    at = 2 if ask.text("data_format", "NHWC").startswith("NC") else 1
+    if len(strides) == 4 and strides[at] != strides[at + 1]:
+        raise Conflict(f"the strides are {', '.join(map(str, strides))}: rows and columns must have the same")
+
+
+@refusal("MatrixBandPart")
+def _too_many_diagonals(ask: Ask) -> None:
+    dims = ask.at_least(0, 2)
+    for number in (1, 2):
+        ask.dims(number, 0)
+        size, kept = None if dims is None else dims[number - 3], ask.numbers(number)
+        if isinstance(size, int) and kept is not None and kept[0] > size:
+            raise Conflict(f"{kept[0]} diagonals are kept of shape {text(dims)}")
+
+
+@refusal("ArgMax ArgMin")
+def _greatest_of_nothing(ask: Ask) -> None:
+    ask.dims(1, 0)
+    dims, axes = ask.dims(0), ask.numbers(1)
+    if dims is not None and axes and -len(dims) <= axes[0] < len(dims) and dims[axes[0]] == 0:
+        raise Conflict(f"the greatest of nothing is asked for, of shape {text(dims)}")
+
+
+@refusal("Cumsum Cumprod Roll")
+def _scalar(ask: Ask) -> None:
+    ask.at_least(0, 1)
+
+
+@refusal("ReverseV2")
+def _axes_in_a_scalar(ask: Ask) -> None:
+    ask.dims(1, 1)
