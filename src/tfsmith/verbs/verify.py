@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from tfsmith.engines.compare import (
 )
 from tfsmith.engines.feeds import Fill
 from tfsmith.engines.program import ModelProgram, make_program
-from tfsmith.engines.protocol import Port
+from tfsmith.engines.protocol import Options, Port
 from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_other, compile_program
 from tfsmith.engines.samples import Arrays, InputMaker, PortPair, pair_inputs, pair_outputs
 from tfsmith.errors import Hint, TfsmithError, UsageError
@@ -27,6 +28,7 @@ from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._feed_values import read_feeds
+from tfsmith.verbs._onnx import is_onnx, open_onnx
 from tfsmith.verbs._shared import Result, check_room, names_of, open_model
 from tfsmith.verbs.run import engine_options
 from tfsmith.view.text import Section, plural
@@ -259,21 +261,74 @@ def verify(
     _check_numbers(samples, batches, seed, rtol, atol)
     step = progress or (lambda name: None)
     step("opening the models")
-    models = (
-        open_model(a, shared, needs_graph="run"),
-        open_model(b, {"tags": other_tags, "checkpoint": other_checkpoint}, needs_graph="run"),
-    )
-    first, second, compared = _programs(*models, outputs, (signature, other_signature or signature))
-    options = engine_options(op_libraries)
+    others = {"tags": other_tags, "checkpoint": other_checkpoint}
+    signatures = (signature, other_signature or signature)
+    if is_onnx(a) or is_onnx(b):
+        if bisect:
+            raise UsageError("{bisect} compares nodes of TensorFlow, which ONNX has not", remedy="leave it out")
+        first, second, compared = _onnx_programs((a, shared), (b, others), outputs, signatures)
+    else:
+        models = (open_model(a, shared, needs_graph="run"), open_model(b, others, needs_graph="run"))
+        first, second, compared = _programs(*models, outputs, signatures)
+    run = _Run(engines, engine_options(op_libraries), rtol, atol, batches, samples, seed, inputs, bisect)
+    return _verified(first, second, compared, run, step)
+
+
+@record(eq=False)
+class _Run:
+    """How two programs are compared; see `verify`."""
+
+    engines: tuple[str, str]
+    options: Options
+    rtol: float | None = None
+    atol: float | None = None
+    batches: Sequence[int] = _BATCHES
+    samples: int = 1
+    seed: int = 0
+    inputs: Feeds = ()
+    bisect: bool = False
+
+
+def verify_programs(a: ModelProgram, b: ModelProgram, *, engine: str = AUTO) -> Verified:
+    """As `verify`, for what is ready to be compiled: all outputs that both have, on inputs that are made up."""
+    return _verified(a, b, pair_outputs(a, b), _Run((engine, engine), engine_options()), lambda name: None)
+
+
+def _onnx_programs(
+    a: tuple[ModelOrPath, Mapping[str, Any]],
+    b: tuple[ModelOrPath, Mapping[str, Any]],
+    outputs: NamePairs,
+    signatures: tuple[str | None, str | None],
+) -> tuple[ModelProgram, ModelProgram, tuple[PortPair, ...]]:
+    """Two models of which one or both are ONNX; outputs are paired by their names."""
+    names = outputs if isinstance(outputs, Mapping) else dict(_split(name) for name in names_of(outputs))
+    wanted = (list(names), [other or name for name, other in names.items()])
+    found: list[ModelProgram] = []
+    for (model, options), asked, signature in zip((a, b), wanted, signatures, strict=True):
+        if isinstance(model, (str, os.PathLike)) and is_onnx(model):
+            found.append(open_onnx(model, asked))
+        else:
+            opened = open_model(model, options, needs_graph="run")
+            found.append(make_program(opened, asked or None, signature=signature))
+    if names:
+        return found[0], found[1], tuple(PortPair(one, other) for one, other in zip(*wanted, strict=True))
+    return found[0], found[1], pair_outputs(found[0], found[1])
+
+
+def _verified(
+    first: ModelProgram, second: ModelProgram, compared: tuple[PortPair, ...], asked: _Run, step: Progress
+) -> Verified:
+    engines, options, inputs = asked.engines, asked.options, asked.inputs
+    seed, bisect = asked.seed, asked.bisect
     maker = InputMaker(first, second, pair_inputs(first, second))
     left_out = tuple(_left_out(maker.pairs, compared))
     compared = tuple(pair for pair in compared if pair.a and pair.b)
-    sizes = () if inputs else maker.batches(batches)
+    sizes = () if inputs else maker.batches(asked.batches)
     tried = _Tried(maker, sizes, seed)
     if inputs:
         tried.give(read_feeds(first.inputs, inputs, seed=seed)[0])
     else:
-        tried.make(samples)
+        tried.make(asked.samples)
     step("running A")
     with compile_program(first, engines[0], options) as runner:
         tried.run_a(runner, [pair.a or "" for pair in compared])
@@ -289,7 +344,9 @@ def verify(
             raise
         failure = error
         other = replace(one, engine=one.engine if engines[1] == AUTO else engines[1], version="")
-    rule = _Rule(rtol, atol, reordered=one.engine != other.engine or "tensorflow" in (one.engine, other.engine))
+    rule = _Rule(
+        asked.rtol, asked.atol, reordered=one.engine != other.engine or "tensorflow" in (one.engine, other.engine)
+    )
     pair = ModelPair(first, second, maker.pairs, rule.tolerance, (one.engine, other.engine), options)
     ran = (f"{one.engine} {one.version}", f"{other.engine} {other.version}".rstrip())
     count = len(tried.feeds)
