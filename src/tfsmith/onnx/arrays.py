@@ -613,7 +613,13 @@ def _space_to_batch(n: NodeContext) -> Val:
     order = [*(at + 1 for at in places), 0, *places, *range(2 * count + 1, rank + count)]
     moved = b.op("Transpose", wide, perm=tuple(order))
     target = [b.const([-1]), *sizes[1 : 2 * count + 1 : 2], *sizes[2 * count + 1 :]]
-    return b.reshape(moved, b.concat(target, 0))
+    sizes_of = padded.dims or ()
+    dims: list[Size] = [None] * rank
+    for at in range(1, rank):
+        size = sizes_of[at]
+        step = block[at - 1] if at <= count else 1
+        dims[at] = size // step if isinstance(size, int) else None
+    return b.reshape(moved, b.concat(target, 0), tuple(dims))
 
 
 @lowering("BatchToSpaceND")
@@ -632,10 +638,17 @@ def _batch_to_space(n: NodeContext) -> Val:
     target += [b.op("Mul", b.size(x, at + 1), b.const([step])) for at, step in enumerate(block)]
     target += [b.size(x, at) for at in range(count + 1, rank)]
     found = b.reshape(moved, b.concat(target, 0))
-    if not any(crops):
-        return found
-    starts, ends = crops[0::2], [-one if one else _FAR for one in crops[1::2]]
-    return b.slice(found, starts, ends, list(range(1, count + 1)))
+    dims: list[Size] = [None] * rank
+    for at in range(1, rank):
+        size = (x.dims or ())[at]
+        times = block[at - 1] if at <= count else 1
+        less = crops[2 * at - 2] + crops[2 * at - 1] if at <= count else 0
+        dims[at] = size * times - less if isinstance(size, int) else None
+    if any(crops):
+        starts, ends = crops[0::2], [-one if one else _FAR for one in crops[1::2]]
+        found = b.slice(found, starts, ends, list(range(1, count + 1)))
+    found.known = Known(tuple(dims))
+    return found
 
 
 @lowering("MatrixBandPart")

@@ -64,8 +64,9 @@ def _sizes(n: NodeContext, x: Val) -> list[Size]:
 
 
 def _channels(n: NodeContext, x: Val) -> Size:
-    dims = x.dims or ()
-    return dims[-1] if is_last(n) else dims[1]
+    if x.dims is None:
+        raise Refusal("the rank of its input is not known before it runs")
+    return x.dims[-1] if is_last(n) else x.dims[1]
 
 
 def _padding(

@@ -64,6 +64,9 @@ def _binary(n: NodeContext) -> Val:
         raise Refusal("ONNX joins strings only in opset 20")
     if op == "Div" and n.x.dtype.name not in (*FLOATS, "float16", "bfloat16"):
         raise Refusal(f"it is not lowered for {n.x.dtype.name}")
+    if op in ("Max", "Min") and widened(n.x.dtype, kinds).name == "int64":  # onnxruntime looks at 32 bits of them
+        is_more = "Greater" if op == "Max" else "Less"
+        return _computed(n, kinds, lambda x, y: n.b.op("Where", n.b.op(is_more, x, y, dtype=BOOL), x, y, dtype=x.dtype))
     return _computed(n, kinds, lambda x, y: n.b.op(op, x, y), wraps=wraps)
 
 
@@ -315,7 +318,7 @@ def _relu6(n: NodeContext) -> Val:
 @lowering("ClipByValue", elementwise=True)
 def _clip(n: NodeContext) -> Val:
     b = n.b
-    return _computed(n, NUMBERS, lambda x, low, high: b.op("Max", b.op("Min", x, high), low))
+    return _computed(n, (*FLOATS, "int32"), lambda x, low, high: b.op("Max", b.op("Min", x, high), low))
 
 
 @lowering("LeakyRelu", elementwise=True)
@@ -421,6 +424,13 @@ def _cast(n: NodeContext) -> Val:
     if kind.name == "bool" and x.dtype.name in ("float16", "bfloat16"):
         x = b.cast(x, FLOAT32)
     return b.cast(x, kind)
+
+
+@lowering("CheckNumerics EnsureShape", elementwise=True)
+def _checked(n: NodeContext) -> Val:
+    """What is checked goes on; ONNX cannot stop a run."""
+    n.driver.notes[f"{n.op} only checks what runs through it, which ONNX cannot: it is left out"] = None
+    return n.b.op("Identity", n.x)
 
 
 # Bits

@@ -32,8 +32,7 @@ DEFAULT_OPSET = 18
 OPSETS = range(18, 24)
 _IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 """The version of the file format that came with each version of the ops, so that readers of that time take it."""
-_HANDED_ON = PASSES_ON | {"IdentityN", "PreventGradient", "CheckNumerics", "EnsureShape", "Print", "PrintV2"}
-_UNFOLDED = frozenset({"Placeholder", "PlaceholderWithDefault", "RandomShuffle"})
+_HANDED_ON = PASSES_ON | {"IdentityN"}
 _DEPTH = 40
 """Functions that call functions; real models have a few."""
 
@@ -174,11 +173,12 @@ class Driver:
             return onnx_ir.Value(name=given.key)
         try:
             value = b.value(found)
+            if id(value) in taken or value.producer() is None:
+                value = b.value(b.op("Identity", found, known=found.known))
         except Refusal as refused:
-            self._lack(parse_input(given.tensor).node, "output", str(refused))
+            if not self._lacks:
+                self._lack(parse_input(given.tensor).node, "output", str(refused))
             return onnx_ir.Value(name=given.key)
-        if id(value) in taken or value.producer() is None:
-            value = b.value(b.op("Identity", found, known=found.known))
         taken.add(id(value))
         value.name = given.key
         dims = found.dims if found.dims is not None else Known.of(given.shape).dims
@@ -285,7 +285,7 @@ class Driver:
         b = self.b
         if node.op in self._options.custom:
             return self._custom(node, attrs, inputs, dtypes)
-        if node.op in _HANDED_ON and node.op not in ("CheckNumerics", "EnsureShape"):
+        if node.op in _HANDED_ON:
             return inputs[: len(dtypes)]
         lowering = lowerings().get(node.op)
         if lowering is None:
@@ -333,7 +333,7 @@ class Driver:
             if known[0].shape.is_static and sizes is not None:
                 return [self.b.const(numpy.array(known[0].numbers, kind.numpy()).reshape(sizes), kind, node.name)]
         definition = self.graph.op_def(node.op)
-        if definition is None or definition.is_stateful or is_random(node.op) or node.op in _UNFOLDED:
+        if definition is None or definition.is_stateful or is_random(node.op):
             return None
         if not inputs or not has_value(node.op) or any(one.held is not None for one in inputs):
             return None

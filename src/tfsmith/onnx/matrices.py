@@ -38,6 +38,16 @@ def _einsum(n: NodeContext) -> Val:
         plain = names.replace("...", "")
         if len(set(plain)) != len(plain):
             raise Refusal(f"a letter stands twice in {equation!r}")
+    if "..." in equation:
+        batches = [
+            None if one.dims is None else one.dims[: len(one.dims) - len(names.replace("...", ""))]
+            for one, names in zip(n.inputs, left.split(","), strict=True)
+            if "..." in names
+        ]
+        if not all(names.startswith("...") for names in (*left.split(","), right) if "..." in names):
+            raise Refusal(f"the open axes of {equation!r} do not come first")
+        if any(one is None or one != batches[0] for one in batches):
+            raise Refusal(f"the open axes of {equation!r} are not known to be the same")
     return b.cast(b.op("Einsum", *(b.cast(one, kind) for one in n.inputs), equation=equation), n.dtype)
 
 

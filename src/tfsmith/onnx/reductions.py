@@ -52,9 +52,13 @@ def reduced(n: NodeContext, op: str, kind: DType) -> Val:
         found = b.op(op, b.cast(x, kind), axes, keepdims=int(keep), noop_with_empty_axes=1)
         return b.cast(found, n.dtype)
     rank = x.rank
-    chosen = sorted({axis_of(axis, rank) for axis in n.y.integers("its axes")})
+    chosen = sorted(axis_of(axis, rank) for axis in n.y.integers("its axes"))
+    if len(set(chosen)) < len(chosen):
+        raise Refusal("an axis stands twice")
     if not chosen:
         return b.op("Identity", x)
+    if op in ("ReduceMean", "ReduceMax", "ReduceMin") and any((x.dims or ())[at] == 0 for at in chosen):
+        raise Refusal("it reduces an axis without elements, of which runtimes make different things")
     if x.is_first and chosen == list(range(1, rank - 1)):  # over all places: the channels stay
         first = b.cast(b.first(x), kind)
         found = b.cast(b.reduce(op, first, range(2, rank), keep=keep), n.dtype)
@@ -86,7 +90,11 @@ def _arg(n: NodeContext) -> Val:
     b, x = n.b, n.x
     axis = axis_of(n.y.integer("its axis"), x.rank)
     kind = widened(x.dtype, ("float32", "float64", "int32"))
-    found = b.op(n.op, b.cast(x, kind), dtype=INT64, axis=axis, keepdims=0)
+    x = b.cast(x, kind)
+    if kind.name != "int32":  # what is no number is never chosen
+        worst = b.const(float("-inf" if n.op == "ArgMax" else "inf"), kind)
+        x = b.op("Where", b.op("IsNaN", x, dtype=BOOL), worst, x, dtype=kind)
+    found = b.op(n.op, x, dtype=INT64, axis=axis, keepdims=0)
     return b.narrow(found, n.dtype)
 
 
