@@ -7,6 +7,7 @@ once. Nothing is run; what is not said is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Attr, Func
@@ -317,7 +318,7 @@ class Inference:
         if found is None or not isinstance(found.value, tuple):
             return ()
         if found.kind == "list(shape)":
-            return found.value
+            return cast("tuple[Shape, ...]", found.value)
         return tuple(_shape_in(found, at) for at in range(len(found.value)))
 
     def _is_exported(self, function: Function) -> bool:
