@@ -153,13 +153,7 @@ class Inference:
         if node is None:
             return _argument_type(body, tensor.node)
         op = body.op_def(node.op)
-        if op is None:
-            return None
-        try:
-            types = op.output_types(node.attrs)
-        except InvalidModelError:
-            return None
-        return types[tensor.output] if 0 <= tensor.output < len(types) else None
+        return None if op is None else op.output_type(node.attrs, tensor.output)
 
     def constant(self, body: Body, tensor: Endpoint) -> Tensor | None:
         """The value of a tensor that is a constant, also behind Identity or given by the only caller; not read."""
