@@ -727,7 +727,7 @@ def _greatest_of_nothing(ask: Ask) -> None:
 
 
 @refusal("Cumsum Cumprod Roll")
-def _scalar(ask: Ask) -> None:
+def _no_axis(ask: Ask) -> None:
     ask.at_least(0, 1)
 
 

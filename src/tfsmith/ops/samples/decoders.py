@@ -41,7 +41,7 @@ def _edit_distance(op: str) -> Iterator[Case]:
     one = numpy.array([[0, 0], [0, 1], [0, 2], [1, 0]], "int64")
     other = numpy.array([[0, 0], [0, 1], [2, 0]], "int64")
     for normalize in (False, True):
-        given = {"normalize": normalize}
+        given: dict[str, Any] = {"normalize": normalize}
         yield case(
             op, one, _ints(1, 2, 3, 4), _ints(3, 3), other, _ints(1, 3, 4), _ints(3, 2), name=f"{given}", **given
         )

@@ -176,7 +176,7 @@ def _paired(
     return places, function(left, right)
 
 
-def _at_places(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> NDArray[Any]:
+def _at_places(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> Any:
     """The elements of a dense tensor, broadcast to the shape, at the places of a sparse one."""
     check_sparse(indices, values, shape)
     check_bounds(indices, shape)
@@ -188,17 +188,17 @@ def _at_places(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any],
 
 
 @value("SparseDenseCwiseAdd")
-def _dense_add(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> NDArray[Any]:
+def _dense_add(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> Any:
     return values + _at_places(indices, values, shape, dense)
 
 
 @value("SparseDenseCwiseMul")
-def _dense_mul(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> NDArray[Any]:
+def _dense_mul(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> Any:
     return values * _at_places(indices, values, shape, dense)
 
 
 @value("SparseDenseCwiseDiv")
-def _dense_div(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> NDArray[Any]:
+def _dense_div(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> Any:
     other = _at_places(indices, values, shape, dense)
     if values.dtype.kind in "iu":
         check(bool((other != 0).all()), "a division by zero")
@@ -208,9 +208,7 @@ def _dense_div(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any],
 
 
 @value("SparseTensorDenseAdd")
-def _tensor_dense_add(
-    indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]
-) -> NDArray[Any]:
+def _tensor_dense_add(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], dense: NDArray[Any]) -> Any:
     check_sparse(indices, values, shape)
     check(shape.tolist() == list(dense.shape), f"shapes {shape.tolist()} and {list(dense.shape)} differ")
     check_bounds(indices, shape)
@@ -220,7 +218,7 @@ def _tensor_dense_add(
 
 
 @value("SparseSoftmax")
-def _softmax(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any]) -> NDArray[Any]:
+def _softmax(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any]) -> Any:
     check_sparse(indices, values, shape)
     check(len(shape) >= 2, f"a tensor of rank {len(shape)} has no rows of its own")
     check_bounds(indices, shape)
