@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from tfsmith.engines.protocol import Port
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.shape import Shape
@@ -177,8 +178,16 @@ def test_examples_of_the_documentation() -> None:
     assert first.features.feature["n"].int64_list.value[:] == [1, 2]
     assert first.features.feature["query"].bytes_list.value[:] == [b"pizza"]
     assert second.features.feature["x"].float_list.value[:] == [1.5, 2.0]
-    for bad in ({}, {"examples": []}, {"examples": [1]}, {"examples": [{"x": [1, 2.5]}]}, {"examples": [{"x": None}]},
-                {"context": {"x": 1}, "examples": [{"x": 1}]}, {"examples": [{"x": 2**70}]}):  # fmt: skip
+    wrong: tuple[dict[str, Any], ...] = (
+        {},
+        {"examples": []},
+        {"examples": [1]},
+        {"examples": [{"x": [1, 2.5]}]},
+        {"examples": [{"x": None}]},
+        {"context": {"x": 1}, "examples": [{"x": 1}]},
+        {"examples": [{"x": 2**70}]},
+    )
+    for bad in wrong:
         with pytest.raises(RequestError):
             serialized_examples(bad)
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
+
 from tfsmith.engines.protocol import Port
 from tfsmith.engines.runner import Runner
 from tfsmith.ir.dtype import dtype_named

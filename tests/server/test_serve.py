@@ -16,6 +16,7 @@ import grpc
 import numpy as np
 import pytest
 from tests.support.serving import Server, ask, serving
+
 from tfsmith.testing.half_plus import write_half_plus
 
 pytestmark = pytest.mark.slow
@@ -201,7 +202,7 @@ def test_grpc_by_the_numbers_of_tensorflow_servings_protos(server: Server) -> No
 def test_grpc_errors_have_their_codes(server: Server, method: str, request_: bytes, code: grpc.StatusCode) -> None:
     with pytest.raises(grpc.RpcError) as error:
         _call(server, f"PredictionService/{method}", request_)
-    assert error.value.code() == code  # type: ignore[attr-defined]
+    assert error.value.code() == code
 
 
 def test_metrics_page_and_log(server: Server) -> None:
@@ -214,7 +215,10 @@ def test_metrics_page_and_log(server: Server) -> None:
     with urllib.request.urlopen(f"{server.rest}/") as answer:
         page = answer.read().decode()
     assert "half_plus_two" in page
-    assert "{&quot;signature_name&quot;: &quot;serving_default&quot;, &quot;inputs&quot;: {&quot;x&quot;: [[1.0]]}}" in page
+    assert (
+        "{&quot;signature_name&quot;: &quot;serving_default&quot;, &quot;inputs&quot;: {&quot;x&quot;: [[1.0]]}}"
+        in page
+    )
     assert any(one["path"] == "/v1/models/half_plus_two:predict" and one["status"] == 200
                for one in server.events("request"))  # fmt: skip
     assert {"time", "level", "event"} <= set(server.log[0])
@@ -261,7 +265,9 @@ def test_requests_that_run_when_it_is_stopped_still_end(models: Path) -> None:
     with serving(str(models / "half_plus_two")) as server:
         found: list[int] = []
         body = json.dumps({"instances": [[1.0]] * 200_000}).encode()
-        asking = threading.Thread(target=lambda: found.append(ask(f"{server.rest}/v1/models/half_plus_two:predict", body)[0]))
+        asking = threading.Thread(
+            target=lambda: found.append(ask(f"{server.rest}/v1/models/half_plus_two:predict", body)[0])
+        )
         asking.start()
         time.sleep(0.3)
         assert server.stop() == 0

@@ -73,7 +73,8 @@ class Metrics:
         """All of it, in Prometheus' text format."""
         from prometheus_client import generate_latest
 
-        return generate_latest(self.registry)
+        found: bytes = generate_latest(self.registry)
+        return found
 
 
 def _waiting(repository: Repository, name: str) -> int:

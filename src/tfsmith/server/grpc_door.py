@@ -43,7 +43,11 @@ def make_grpc_server(service: Service, address: str, log: Callable[..., None]) -
     import grpc
 
     size = service.repository.limits.body
-    options = [("grpc.max_receive_message_length", size), ("grpc.max_send_message_length", -1), ("grpc.so_reuseport", 0)]
+    options = [
+        ("grpc.max_receive_message_length", size),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.so_reuseport", 0),
+    ]
     server = grpc.server(ThreadPoolExecutor(_THREADS, "tfsmith-grpc"), options=options)
     door = _Door(service, log)
     for name, methods in {
@@ -108,7 +112,9 @@ class _Door:
     def _use(self, spec: Any) -> Any:
         choice = spec.WhichOneof("version_choice")
         version = spec.version.value if choice == "version" else None
-        return self._service.repository.use(spec.name, version, spec.version_label if choice == "version_label" else None)
+        return self._service.repository.use(
+            spec.name, version, spec.version_label if choice == "version_label" else None
+        )
 
     def _run(self, lane: Lane, feeds: Mapping[str, Any], seconds: float) -> dict[str, NDArray[Any]]:
         future = self._service.submit(lane, feeds)

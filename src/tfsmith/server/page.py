@@ -24,7 +24,8 @@ body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding
 h1{font-size:1.4rem}h2{font-size:1.15rem;margin-top:2rem;border-bottom:1px solid #ccc}h3{font-size:1rem}
 table{border-collapse:collapse}td,th{text-align:left;padding:.15rem .8rem .15rem 0;font-weight:normal}th{color:#555}
 pre,textarea{background:#f6f6f4;padding:.6rem;overflow:auto;width:100%;box-sizing:border-box;border:1px solid #ddd}
-textarea{min-height:5rem;font:13px/1.4 ui-monospace,monospace}code,pre{font-family:ui-monospace,monospace;font-size:13px}
+textarea{min-height:5rem;font:13px/1.4 ui-monospace,monospace}
+code,pre{font-family:ui-monospace,monospace;font-size:13px}
 @media (prefers-color-scheme:dark){body{color:#ddd;background:#181818}pre,textarea{background:#242424;border-color:#444;
 color:#ddd}th{color:#aaa}}
 </style></head><body><h1>tfsmith serve</h1>

@@ -388,10 +388,7 @@ def versions_of(config: ModelConfig) -> dict[int, Path]:
         return {} if is_base or not _is_there(base) else {int(base.name) if is_version(base.name) else 1: base}
     if config.policy == "all":
         return numbered
-    if isinstance(config.policy, tuple):
-        chosen = set(config.policy)
-    else:
-        chosen = set(sorted(numbered)[-config.count :])
+    chosen = set(config.policy if isinstance(config.policy, tuple) else sorted(numbered)[-config.count :])
     chosen |= set(config.labels.values())
     return {version: path for version, path in numbered.items() if version in chosen}
 

@@ -183,7 +183,8 @@ class _Door:
             raise RequestError("INVALID_ARGUMENT", "'signature_name' key must be a string value.")
         if servable.is_compiled(signature):
             return self._service.lane(servable, signature, *methods)
-        return await run_in_threadpool(self._service.lane, servable, signature, *methods)
+        found: tuple[str, Any, Lane] = await run_in_threadpool(self._service.lane, servable, signature, *methods)
+        return found
 
     async def tensorflow_serving(self, request: Request) -> str:
         """`/v1/models/...`: status, metadata, predict, classify, regress."""
@@ -212,7 +213,8 @@ class _Door:
         results = await self._run(lane, feeds)
         if sum(array.size for array in results.values()) < _LARGE >> 4:
             return outputs_text(results, in_rows=in_rows)
-        return await run_in_threadpool(outputs_text, results, in_rows=in_rows)
+        text: str = await run_in_threadpool(outputs_text, results, in_rows=in_rows)
+        return text
 
     async def _examples(self, servable: Servable, body: dict[str, Any], method: str) -> str:
         wanted = CLASSIFY if method == "classify" else REGRESS
@@ -319,8 +321,9 @@ def _status_text(found: Any) -> str:
 def _metadata_text(servable: Servable) -> str:
     from google.protobuf.json_format import MessageToDict
 
-    options = {"preserving_proto_field_name": True, "always_print_fields_with_no_presence": True}
-    signatures = MessageToDict(signature_map(servable), **options)
+    signatures = MessageToDict(
+        signature_map(servable), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
     spec = {"name": servable.name, "signature_name": "", "version": str(servable.version)}
     return json.dumps({"model_spec": spec, "metadata": {"signature_def": signatures}}, indent=1) + "\n"
 

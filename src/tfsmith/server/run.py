@@ -179,7 +179,9 @@ def _listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise UsageError(f"no address {host!r} ({error.strerror or error})", remedy="pass {host='127.0.0.1'}") from error
+        raise UsageError(
+            f"no address {host!r} ({error.strerror or error})", remedy="pass {host='127.0.0.1'}"
+        ) from error
     try:
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind(address)
@@ -198,7 +200,7 @@ def _taken(host: str, port: int, option: str) -> UsageError:
 def _make_server(config: Any) -> Any:
     import uvicorn
 
-    class Server(uvicorn.Server):
+    class Server(uvicorn.Server):  # type: ignore[misc]
         """Stops at SIGINT and SIGTERM, and lets this process go on; uvicorn's own would raise the signal again."""
 
         @contextmanager
