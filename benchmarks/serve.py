@@ -1,6 +1,7 @@
 """What `tfsmith serve` costs: its overhead over the bare engine, and how many requests it takes.
 
-`python -m benchmarks serve` takes a minute; `python -m benchmarks.serve --minutes 10` is the long test, with reloads and
+`python -m benchmarks --only serve` takes a minute; `python -m benchmarks.serve --minutes 10` is the long test, with
+reloads and
 malformed requests.
 """
 
@@ -23,8 +24,14 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+
 import tfsmith
+from benchmarks.measure import Figures
+from benchmarks.report import Row, at_most
+from benchmarks.setup import Setup
 from tfsmith.testing.half_plus import write_half_plus
+
+__all__ = ["long_test", "rows"]
 
 _HALF = "/v1/models/half_plus_two:predict"
 _BAD = (b"{", b"[]", b'{"instances": ["a"]}', b'{"instances": []}', b'{"inputs": {"z": 1}}')
@@ -152,21 +159,25 @@ def long_test(minutes: float) -> dict[str, Any]:
         return {**counts, "wrong": wrong[:5], "memory_mb": [round(memory[0], 1), round(memory[-1], 1)]}
 
 
-def run() -> None:
-    """The short benchmark: prints what it measured."""
-    from benchmarks.models import bert_saved_model
-
-    model, feeds = bert_saved_model()
-    bare, served = overhead(model, {key: np.asarray(value) for key, value in feeds.items()})
-    print(f"BERT-base, batch 1: {1000 * bare:.1f} ms bare, {1000 * served:.1f} ms served: {served / bare - 1:+.1%}")
+def rows(setup: Setup) -> list[Row]:
+    """BERT-base at batch 1 beside the bare runner, and half_plus_two with 1, 4 and 16 clients."""
+    generator = np.random.default_rng(0)
+    feeds = {key: generator.integers(0, 2, (1, 128)).astype("int32")
+             for key in ("input_ids", "input_mask", "segment_ids")}  # fmt: skip
+    bare, served = overhead(setup.models.saved_model("ref"), feeds, 1 if setup.quick else 15)
+    ours, theirs = (Figures((seconds,), 0) for seconds in (served, bare))
+    goal = at_most(1.1, ours, theirs, "the bare engine")
+    made = [Row("serve", "serve, BERT-base, batch 1, over HTTP", ours, "the bare runner", theirs, (goal,))]
     with tempfile.TemporaryDirectory() as name:
         base = Path(name) / "half_plus_two"
         base.mkdir()
         write_half_plus(base / "1", 2.0)
-        with server(str(base)) as (port, _):
+        with server(str(base)) as (port, process):
             for clients in (1, 4, 16):
-                found, wrong = rate(port, clients, 5)
-                print(f"half_plus_two, {clients} clients: {found:,.0f} requests/s, {wrong} wrong")
+                found, wrong = rate(port, clients, 1 if setup.quick else 5)
+                what = f"serve, half_plus_two, {clients} clients: {found:,.0f} requests/s, {wrong} wrong"
+                made.append(Row("serve", what, Figures((1 / found,), int(resident(process) * 2**20))))
+    return made
 
 
 if __name__ == "__main__":
