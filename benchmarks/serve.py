@@ -1,8 +1,7 @@
 """What `tfsmith serve` costs: its overhead over the bare engine, and how many requests it takes.
 
 `python -m benchmarks --only serve` takes a minute; `python -m benchmarks.serve --minutes 10` is the long test, with
-reloads and
-malformed requests.
+reloads and malformed requests.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ THIRD_PARTY = {
     "uvicorn": ("server.run",),
     "grpc": ("server.grpc_door",),
     "prometheus_client": ("server.answers",),
-    "tensorflow": ("engines.tensorflow_child", "engines.tensorflow_speed_child"),
+    "tensorflow": ("engines.tensorflow_child",),
 }
 AT_MODULE_LEVEL = {
     "starlette": ("server.rest",),
@@ -232,7 +232,7 @@ def test_exceptions_are_used() -> None:
         (
             "verbs.run",
             "def f():\n    import tensorflow as tf",
-            "only engines.tensorflow_child, engines.tensorflow_speed_child may import tensorflow",
+            "only engines.tensorflow_child may import tensorflow",
         ),
         ("engines.tensorflow_child", "import tensorflow as tf", "inside of the function"),
         ("verbs.run", "def f():\n    import pandas", "pandas is no dependency"),

@@ -20,7 +20,7 @@ from tfsmith.verbs.run import engine_options
 from tfsmith.view.text import Section, plural
 
 if TYPE_CHECKING:
-    from tfsmith.verbs._shared import FilePath, ModelOrPath, Pairs
+    from tfsmith.verbs._shared import FilePath, ModelOrPath, Pairs, Progress
 
 __all__ = ["FLAGS", "Served", "serve"]
 
@@ -69,6 +69,7 @@ def serve(
     max_body_mb: int = 64,
     poll: float = 2.0,
     log_requests: bool = False,
+    progress: Progress | None = None,
 ) -> Served:
     """Serves models as TensorFlow Serving does: REST and gRPC, without TensorFlow.
 
@@ -91,6 +92,7 @@ def serve(
         max_body_mb: The largest request.
         poll: Look for new versions every so many seconds; 0 for never.
         log_requests: Log each request, not only those that fail.
+        progress: Is not called: the log says what goes on.
 
     Returns:
         How many requests there were.
