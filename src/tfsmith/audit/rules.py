@@ -19,7 +19,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_op, builtin_ops
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ops.families import ALLOCATIONS, LOOPS, NAMED_BY_ATTR, PASSES_ON, PROTO_CODECS, TABLE_FILLS
+from tfsmith.ops.families import ALLOCATIONS, LOOPS, NAMED_BY_ATTR, PASSES_ON, PROTO_CODECS, SIZE_JOINS, TABLE_FILLS
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.storage.span import Span
 
@@ -34,7 +34,6 @@ _OUTSIDE = re.compile(r"^(/|~|\\\\|[A-Za-z]:[\\/])|://|(^|[\\/])\.\.([\\/]|$)")
 """A text that leads out of the model: absolute, with a scheme, or upward."""
 _LARGE = 1 << 32
 _MOST_SIZES = 64
-_JOINS = PASSES_ON | {"Pack", "ConcatV2", "Cast", "ExpandDims"}
 _SWELLS = 100
 """A constant that takes so many times its bytes in the file, and over 256 MiB, is no accident."""
 _SWOLLEN = 1 << 28
@@ -365,7 +364,7 @@ class _Scan:
         source = self.reach.bodies[body].by_name.get(inputs[index].partition(":")[0]) if index < len(inputs) else None
         if source is None or depth > _DEEPEST:
             return None
-        if source.op in _JOINS:
+        if source.op in SIZE_JOINS:
             count = len(source.data_inputs) - (source.op == "ConcatV2")
             found: list[int] = []
             for number in range(min(count, _MOST_SIZES)):

@@ -47,7 +47,9 @@ __all__ = [
     "SAVER_OPS",
     "SAVES",
     "SHAPES",
+    "PROTO_CODECS",
     "SHAPE_INPUTS",
+    "SIZE_JOINS",
     "SHAPE_MATH",
     "SHAPE_QUERIES",
     "SOME_OF_INPUT",
@@ -211,6 +213,8 @@ ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "Re
 
 # Others
 
+SIZE_JOINS = PASSES_ON | _ops("Pack ConcatV2 Cast ExpandDims")
+"""They put a tensor of sizes together from others."""
 PROTO_CODECS = _ops("DecodeProtoV2 EncodeProto")
 """An attribute of theirs may name a file that says what messages look like."""
 NAMED_BY_ATTR = _ops("FixedUnigramCandidateSampler")
