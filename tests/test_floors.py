@@ -57,12 +57,15 @@ THIRD_PARTY = {
     "uvicorn": ("server.run",),
     "grpc": ("server.grpc_door",),
     "prometheus_client": ("server.answers",),
+    "onnx_ir": ("onnx.*", "verbs._onnx"),
+    "onnxruntime": ("engines.onnxruntime",),
     "tensorflow": ("engines.tensorflow_child",),
 }
 AT_MODULE_LEVEL = {
     "starlette": ("server.rest",),
     "google_crc32c": ("storage.checksums",),
-    "numpy": ("testing.*", "engines.*", "ops.values.*", "ops.samples", "ops.samples.*"),
+    "onnx_ir": ("onnx.*",),
+    "numpy": ("onnx.*", "testing.*", "engines.*", "ops.values.*", "ops.samples", "ops.samples.*"),
     "ml_dtypes": ("ops.values.*", "ops.samples.*"),
     "pytest": ("testing.bert.conftest",),
 }
