@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import numpy as np
 import pytest
 from tests.support.serving import Server, ask, serving
@@ -152,6 +151,8 @@ def _field(number: int, data: bytes) -> bytes:
 
 def _call(server: Server, method: str, request: bytes) -> bytes:
     """A call with bytes as they are, so that the numbers of the protos are in this file."""
+    import grpc
+
     with grpc.insecure_channel(server.grpc) as channel:
         answer: bytes = channel.unary_unary(f"/tensorflow.serving.{method}")(request, timeout=30)
         return answer
@@ -187,22 +188,24 @@ def test_grpc_by_the_numbers_of_tensorflow_servings_protos(server: Server) -> No
 @pytest.mark.parametrize(
     ("method", "request_", "code"),
     [
-        ("Predict", _field(1, _field(1, b"none")), grpc.StatusCode.NOT_FOUND),
-        ("Predict", _field(1, _field(1, b"half_plus_two")), grpc.StatusCode.INVALID_ARGUMENT),
-        ("Predict", _field(1, _field(1, b"half_plus_two") + _field(3, b"no")), grpc.StatusCode.INVALID_ARGUMENT),
-        ("Predict", _field(1, _field(1, b"half_plus_two") + _field(4, b"no")), grpc.StatusCode.FAILED_PRECONDITION),
-        ("GetModelMetadata", _field(1, _field(1, b"half_plus_two")), grpc.StatusCode.INVALID_ARGUMENT),
+        ("Predict", _field(1, _field(1, b"none")), "NOT_FOUND"),
+        ("Predict", _field(1, _field(1, b"half_plus_two")), "INVALID_ARGUMENT"),
+        ("Predict", _field(1, _field(1, b"half_plus_two") + _field(3, b"no")), "INVALID_ARGUMENT"),
+        ("Predict", _field(1, _field(1, b"half_plus_two") + _field(4, b"no")), "FAILED_PRECONDITION"),
+        ("GetModelMetadata", _field(1, _field(1, b"half_plus_two")), "INVALID_ARGUMENT"),
         ("Predict", _field(1, _field(1, b"half_plus_two")) + _field(2, _field(1, b"x") + _field(
             2, b"\x08\x01" + _field(2, _field(2, b"\x08\xff\xff\xff\xff\x0f")) + _field(5, b"\0\0\0\0"))),
-         grpc.StatusCode.INVALID_ARGUMENT),  # a tensor that claims 16 GB
-        ("Predict", b"\xff\xff", grpc.StatusCode.INTERNAL),
-        ("Predict", b" " * (2 << 20), grpc.StatusCode.RESOURCE_EXHAUSTED),
+         "INVALID_ARGUMENT"),  # a tensor that claims 16 GB
+        ("Predict", b"\xff\xff", "INTERNAL"),
+        ("Predict", b" " * (2 << 20), "RESOURCE_EXHAUSTED"),
     ],
 )  # fmt: skip
-def test_grpc_errors_have_their_codes(server: Server, method: str, request_: bytes, code: grpc.StatusCode) -> None:
+def test_grpc_errors_have_their_codes(server: Server, method: str, request_: bytes, code: str) -> None:
+    import grpc
+
     with pytest.raises(grpc.RpcError) as error:
         _call(server, f"PredictionService/{method}", request_)
-    assert error.value.code() == code
+    assert error.value.code().name == code
 
 
 def test_metrics_page_and_log(server: Server) -> None:
