@@ -42,7 +42,7 @@ def _groups(
     return places, found.astype(values.dtype), kept
 
 
-@value("SparseReduceSum SparseReduceSumV2")
+@value("SparseReduceSum")
 def _reduce_sum(
     indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool
 ) -> NDArray[Any]:
