@@ -107,9 +107,9 @@ REPEATED = frozenset({"Many", "Words", "Globs", "Files", "Pairs", "Feeds", "Rena
 LISTED = frozenset({"Names", "NamePairs", "Sizes"})
 """Several in one text, joined by commas."""
 WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress"})
-_LITERAL = re.compile(r"""Literal\[(.+)\]""")
-_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$")
-_ENTRY = re.compile(r"^    (\w+): *(.*)$")
+_LITERAL = r"""Literal\[(.+)\]"""
+_SECTION = r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$"
+_ENTRY = r"^    (\w+): *(.*)$"
 
 
 @record
@@ -184,7 +184,7 @@ def read_docstring(text: str) -> Docstring:
     parts: dict[str, list[str]] = {"": []}
     section = ""
     for line in lines:
-        found = _SECTION.match(line)
+        found = re.match(_SECTION, line)
         if found:
             section = found[1]
         parts.setdefault(section, [])
@@ -193,7 +193,7 @@ def read_docstring(text: str) -> Docstring:
     arguments: dict[str, str] = {}
     name = ""
     for line in parts.get("Args", parts.get("Attributes", [])):
-        entry = _ENTRY.match(line)
+        entry = re.match(_ENTRY, line)
         if entry:
             name = entry[1]
             arguments[name] = entry[2]
@@ -261,7 +261,7 @@ def _option(
     group: str = "",
 ) -> Option:
     kind = annotation.removesuffix(" | None")
-    literal = _LITERAL.fullmatch(kind)
+    literal = re.fullmatch(_LITERAL, kind)
     choices: tuple[str, ...] = ()
     if literal:
         kind, choices = "str", tuple(re.findall(r"""["']([^"']*)["']""", literal[1]))
