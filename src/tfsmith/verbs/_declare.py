@@ -107,9 +107,7 @@ REPEATED = frozenset({"Many", "Words", "Globs", "Files", "Pairs", "Feeds", "Rena
 LISTED = frozenset({"Names", "NamePairs", "Sizes"})
 """Several in one text, joined by commas."""
 WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress"})
-_LITERAL = r"""Literal\[(.+)\]"""
-_SECTION = r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$"
-_ENTRY = r"^    (\w+): *(.*)$"
+_SECTIONS = frozenset({"Args:", "Attributes:", "Returns:", "Raises:", "Example:", "Examples:"})
 
 
 @record
@@ -184,19 +182,18 @@ def read_docstring(text: str) -> Docstring:
     parts: dict[str, list[str]] = {"": []}
     section = ""
     for line in lines:
-        found = re.match(_SECTION, line)
-        if found:
-            section = found[1]
-        parts.setdefault(section, [])
-        if not found:
+        if line.rstrip() in _SECTIONS:
+            section = line.rstrip().removesuffix(":")
+            parts.setdefault(section, [])
+        else:
             parts[section].append(line)
     arguments: dict[str, str] = {}
     name = ""
     for line in parts.get("Args", parts.get("Attributes", [])):
-        entry = re.match(_ENTRY, line)
-        if entry:
-            name = entry[1]
-            arguments[name] = entry[2]
+        word, colon, text = line.removeprefix("    ").partition(":")
+        if colon and line.startswith("    ") and word.isidentifier():
+            name = word
+            arguments[name] = text.lstrip(" ")
         elif name and line.strip():
             arguments[name] += f" {line.strip()}"
     example = parts.get("Example", parts.get("Examples", []))
@@ -261,10 +258,9 @@ def _option(
     group: str = "",
 ) -> Option:
     kind = annotation.removesuffix(" | None")
-    literal = re.fullmatch(_LITERAL, kind)
     choices: tuple[str, ...] = ()
-    if literal:
-        kind, choices = "str", tuple(re.findall(r"""["']([^"']*)["']""", literal[1]))
+    if kind.startswith("Literal["):
+        kind, choices = "str", tuple(re.findall(r"""["']([^"']*)["']""", kind))
     flags: tuple[str, ...] = ()
     if kind not in WITHOUT_FLAG and not by_place:
         long = flag_of(name, kind)
