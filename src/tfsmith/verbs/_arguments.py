@@ -97,8 +97,8 @@ def words_of(function: Callable[..., Any]) -> dict[str, str]:
     from tfsmith.verbs import _shared
 
     group = notes[code.co_varnames[count]].removeprefix("Unpack[").removesuffix("]")
-    kinds = getattr(_shared, group).__annotations__
-    return found | {name: getattr(kind, "__forward_arg__", kind) for name, kind in kinds.items()}
+    kinds: dict[str, str] = getattr(_shared, group).__annotations__
+    return found | kinds
 
 
 def _check_force(found: Mapping[str, Any], annotations: Mapping[str, str]) -> None:

@@ -240,8 +240,7 @@ def _group_options(group: str, more: Mapping[str, tuple[str, ...]]) -> Iterator[
     from tfsmith.verbs import _shared
 
     help_of = read_docstring(_shared.Shared.__doc__ or "").arguments
-    for name, kind in getattr(_shared, group).__annotations__.items():
-        annotation = getattr(kind, "__forward_arg__", kind)
+    for name, annotation in getattr(_shared, group).__annotations__.items():
         default, title = _shared.DEFAULTS.get(name), _shared.GROUP_OF[name]
         yield _option(name, annotation, default, help_of[name], more, by_place=False, group=title)
 
