@@ -88,6 +88,7 @@ class Algebra:
         self._classes: list[Value] = []
         self._class_sizes: list[tuple[Size, ...]] = []
         self._class_numbers: dict[Value, int] = {}
+        self._interned: dict[Value, tuple[int, Axes]] = {}
         self._heads: list[Head] = []
         self._head_numbers: dict[Head, int] = {}
 
@@ -124,7 +125,9 @@ class Algebra:
 
     def extent(self, arg: Arg) -> Size:
         """The size of an axis."""
-        return times(self._sizes[label] for label in arg)
+        if len(arg) == 1:
+            return self._sizes[arg[0]]
+        return times([self._sizes[label] for label in arg])
 
     def refine(self, one: Arg, other: Arg) -> tuple[dict[Label, Arg], dict[Label, Arg]] | None:
         """What to put in place of the labels of two axes, so that both become the same; None if that is not known."""
@@ -218,21 +221,28 @@ class Algebra:
 
         Labels that always stand side by side become one, unless some of them are bound and others are not.
         """
+        known = self._interned.get(value) if not bound else None
+        if known is not None:
+            return known
         chains = _chains(value, bound)
         merged = _merge(value, chains)
         numbers: dict[Label, int] = {}
-        for product, _ in sorted(merged, key=_shape):
-            for (_, axes), _ in product:
-                for label in _labels(axes):
-                    numbers.setdefault(label, len(numbers))
+        for product, _ in sorted(merged, key=_shape) if len(merged) > 1 else merged:
+            for (_, own), _ in product:
+                for arg in own:
+                    for label in arg:
+                        if label not in numbers:
+                            numbers[label] = len(numbers)
         formal = self.put(merged, {label: (number,) for label, number in numbers.items()})
-        formal = tuple((product, _rounded(number)) for product, number in formal)
+        formal = tuple([(product, _rounded(number)) for product, number in formal])
         found = self._class_numbers.get(formal)
-        axes = tuple(chains.get(label, (label,)) for label in numbers)
+        axes = tuple([chains.get(label, (label,)) for label in numbers])
         if found is None:
             found = self._class_numbers[formal] = len(self._classes)
             self._classes.append(formal)
-            self._class_sizes.append(tuple(self.extent(arg) for arg in axes))
+            self._class_sizes.append(tuple([self.extent(arg) for arg in axes]))
+        if not bound:
+            self._interned[value] = found, axes
         return found, axes
 
     def value_of(self, number: int, axes: Axes) -> Value:
@@ -657,13 +667,14 @@ def _put_product(product: Product, labels: Mapping[Label, Arg]) -> Product:
 
 
 def _put_axes(axes: Axes, labels: Mapping[Label, Arg]) -> Axes:
-    found: list[Arg] = []
-    for arg in axes:
-        if len(arg) == 1:
-            found.append(labels.get(arg[0], arg))
-        else:
-            found.append(tuple([new for label in arg for new in labels.get(label, (label,))]))
-    return tuple(found)
+    return tuple(
+        [
+            labels.get(arg[0], arg)
+            if len(arg) == 1
+            else tuple([new for label in arg for new in labels.get(label, (label,))])
+            for arg in axes
+        ]
+    )
 
 
 def _product_labels(product: Product) -> Iterator[Label]:
@@ -673,7 +684,7 @@ def _product_labels(product: Product) -> Iterator[Label]:
 
 def _chains(value: Value, bound: frozenset[Label]) -> dict[Label, Arg]:
     """Labels that always stand side by side, by the first of them."""
-    if all(len(arg) < 2 for product, _ in value for (_, axes), _ in product for arg in axes):
+    if not any(len(arg) > 1 for product, _ in value for (_, axes), _ in product for arg in axes):
         return {}
     after: dict[Label, set[Label | None]] = {}
     before: dict[Label, set[Label | None]] = {}
