@@ -52,11 +52,14 @@ THIRD_PARTY = {
     "tomllib": ("weights.maps", "formats.recipe.toml"),
     "PIL": ("verbs._feed_values", "ops.values.*"),
     "openvino": ("engines.openvino",),
+    "onnx_ir": ("onnx.*", "verbs._onnx"),
+    "onnxruntime": ("engines.onnxruntime",),
     "tensorflow": ("engines.tensorflow_child",),
 }
 AT_MODULE_LEVEL = {
     "google_crc32c": ("storage.checksums",),
-    "numpy": ("testing.*", "engines.*", "ops.values.*", "ops.samples", "ops.samples.*"),
+    "onnx_ir": ("onnx.*",),
+    "numpy": ("onnx.*", "testing.*", "engines.*", "ops.values.*", "ops.samples", "ops.samples.*"),
     "ml_dtypes": ("ops.values.*", "ops.samples.*"),
     "pytest": ("testing.bert.conftest",),
 }
