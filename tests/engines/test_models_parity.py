@@ -37,7 +37,7 @@ def classifier(tf: Any, folder: Path) -> dict[str, Any]:
     vocabulary = folder / "vocabulary.txt"
     vocabulary.write_bytes(b"\n".join(WORDS) + b"\n")
 
-    class Model(tf.Module):  # type: ignore[misc]
+    class Model(tf.Module):
         def __init__(self) -> None:
             first = tf.lookup.TextFileInitializer(
                 str(vocabulary), tf.string, tf.lookup.TextFileIndex.WHOLE_LINE, tf.int64,
@@ -47,7 +47,7 @@ def classifier(tf: Any, folder: Path) -> dict[str, Any]:
             self.embedding = tf.Variable(weights(len(WORDS) + 3, 4))
             self.kernel = tf.Variable(weights(4, 2))
 
-        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])  # type: ignore[untyped-decorator]
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.string, name="text")])
         def serve(self, text: Any) -> Any:
             plain = tf.strings.regex_replace(tf.strings.lower(text), r"[^a-z ]", "")
             ids = self.table.lookup(tf.strings.split(plain).to_tensor("the"))
@@ -129,7 +129,7 @@ def tagger(tf: Any, folder: Path) -> dict[str, Any]:
 
 
 def wav(samples: Any, rate: int) -> bytes:
-    data = samples.astype("<i2").tobytes()
+    data = bytes(samples.astype("<i2").tobytes())
     head = struct.pack("<4sI4s4sIHHIIHH4sI", b"RIFF", 36 + len(data), b"WAVE", b"fmt ", 16, 1, 1, rate, 2 * rate, 2, 16,
                        b"data", len(data))  # fmt: skip
     return head + data
@@ -156,8 +156,8 @@ def sound(tf: Any, folder: Path) -> dict[str, Any]:
 def detector(tf: Any, folder: Path) -> dict[str, Any]:
     """One-stage detection: a convolution, boxes relative to anchors, non-max suppression for each class."""
 
-    class Model(tf.Module):  # type: ignore[misc]
-        @tf.function(input_signature=[tf.TensorSpec([1, 16, 16, 3], tf.float32, name="image")])  # type: ignore[untyped-decorator]
+    class Model(tf.Module):
+        @tf.function(input_signature=[tf.TensorSpec([1, 16, 16, 3], tf.float32, name="image")])
         def serve(self, image: Any) -> Any:
             cells = tf.nn.relu6(tf.nn.conv2d(image, weights(3, 3, 3, 6), 4, "SAME") / 8)
             flat = tf.reshape(cells, [1, 16, 6])

@@ -17,13 +17,16 @@ from tfsmith.engines.compare import non_finite
 from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Condition, Proof, proven
 from tfsmith.engines.protocol import FlatGraph, Lack
 from tfsmith.errors import EngineError, TfsmithError
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, WHOLE_REFUSALS
+from tfsmith.ops.shapes import computed_ops
 from tfsmith.passes.interface import output_shape, output_type
-from tfsmith.records import record
+from tfsmith.records import record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -160,6 +163,7 @@ class Guard:
         self._checks = [_check_of(flat, node) for node in own]
         self._used: list[_Check] = []
         self._plan: Plan | None = None
+        self._folded = flat
 
     def static_doubts(self) -> Iterator[Lack]:
         """Nodes that are not proven whatever is fed: what they may meet does not follow from shapes and ranges."""
@@ -317,6 +321,9 @@ class Guard:
 
         shaped = self._shaped(feeds)
         inference = Inference(shaped, trust_notes=False)
+        shaped = shaped.map_nodes(dict(_told_by_shapes(shaped, inference)))
+        inference = Inference(shaped, trust_notes=False)
+        self._folded = replace(self._flat, graph=shaped)
         self._plan = None
         self._used = []
         for check in self._checks:
@@ -342,7 +349,7 @@ class Guard:
             from tfsmith.engines.reference import plan_tensors
 
             try:
-                self._plan = plan_tensors(self._flat, [check.tensor for check in self._used])
+                self._plan = plan_tensors(self._folded, [check.tensor for check in self._used])
             except TfsmithError as error:
                 return f"for what cannot be checked before it runs ({error.what})"
         with numpy.errstate(all="ignore"):
@@ -380,6 +387,24 @@ def _has_elements(inference: Inference, body: Body, tensor: Endpoint) -> bool:
     """Whether a tensor has elements; a size that is open, but has a name, is that of something that is fed."""
     dims = inference.known(body, tensor).dims
     return dims is not None and all(size is not None and size != 0 for size in dims)
+
+
+def _told_by_shapes(graph: Graph, inference: Inference) -> Iterator[tuple[str, Node]]:
+    """The nodes whose whole numbers follow from the shapes, as constants."""
+    import numpy
+
+    for node in graph:
+        definition = graph.op_def(node.op)
+        is_single = definition is not None and definition.output_count(node.attrs) == 1
+        if node.op in GIVEN or node.op not in computed_ops() or not is_single:
+            continue
+        tensor = Endpoint(node.name, 0)
+        found, kind = inference.known(graph, tensor), inference.dtype(graph, tensor)
+        if found.numbers is None or kind is None or found.shape.dims is None or not kind.base.name.startswith("int"):
+            continue
+        array = numpy.array(found.numbers, kind.base.numpy()).reshape(found.shape.dims)
+        value = Attr("tensor", ArrayTensor(kind.base, array))
+        yield node.name, Node(node.name, "Const", (), {"dtype": kind.base, "value": value})
 
 
 def _sized(node: Node, size: int) -> Node:
