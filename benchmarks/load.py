@@ -112,8 +112,9 @@ def main() -> int:
             good = good and fits
             print(f"{name}: {figures.best:.1f} s, {figures.peak_bytes / MB:.0f} MB (bound {BOUNDS[name] // MB} MB)")
         count = 10 if quick else 1000
-        descriptors, maps = open_many(prefix, count)
-        same = read_by_threads(make_checkpoint(Path(home) / "small.ckpt", 0.02), 16, 2)
+        small = make_checkpoint(Path(home) / "small.ckpt", 0.02)
+        descriptors, maps = open_many(small, count)
+        same = read_by_threads(small, 16, 2)
         print(f"{count} models opened: {descriptors} descriptors and {maps} maps left")
         print(f"16 threads on one Model: {'all the same' if same else 'DIFFERENT'}")
         good = good and descriptors <= 0 and maps <= 0 and same
