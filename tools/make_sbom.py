@@ -38,11 +38,13 @@ def component(name: str, kind: str = "library") -> dict[str, Any]:
         "version": number,
         "purl": f"pkg:pypi/{name}@{number}",
     }
-    expression = facts.metadata.get("License-Expression")
+    expression, licence = (
+        next(iter(facts.metadata.get_all(key) or ()), "") for key in ("License-Expression", "License")
+    )
     if expression:
         found["licenses"] = [{"expression": expression}]
-    elif facts.metadata.get("License") and len(facts.metadata["License"]) < 100:
-        found["licenses"] = [{"license": {"name": facts.metadata["License"]}}]
+    elif licence and len(licence) < 100:  # some put the whole text there
+        found["licenses"] = [{"license": {"name": licence}}]
     return found
 
 
