@@ -105,7 +105,9 @@ def _work(verb: Verb, parsed: Namespace, spell: Speller) -> int:
             result = verb.function(**arguments, progress=step)
     else:
         result = verb.function(**arguments)
-    return _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
+    code = _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
+    result.stay()
+    return code
 
 
 def _show(result: Result, spell: Speller, *, as_json: bool, out: object) -> int:
