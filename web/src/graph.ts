@@ -94,7 +94,6 @@ export class GraphView {
   show(sheet: Sheet): Promise<void> {
     const key = sheet.data.title ?? sheet.data.name;
     let tree = this.trees.get(key);
-    const isNew = !tree;
     if (!tree) {
       tree = new Tree(sheet, (item) => this.size(sheet, item));
       this.trees.set(key, tree);
@@ -103,9 +102,7 @@ export class GraphView {
     this.selectedNode = -1;
     this.selectedGroup = null;
     this.focus = null;
-    return this.relayout().then(() => {
-      if (isNew || true) this.fit();
-    });
+    return this.relayout().then(() => this.fit());
   }
 
   private size(sheet: Sheet, item: Item): { width: number; height: number } {
@@ -233,7 +230,8 @@ export class GraphView {
     if (!placed || !this.canvas.clientWidth) return;
     const { clientWidth: width, clientHeight: height } = this.canvas;
     const whole = Math.min((width - 2 * pad) / (placed.width || 1), (height - 2 * pad) / (placed.height || 1));
-    this.scale = Math.min(1.25, Math.max(whole, Math.min(0.45, (width - 2 * pad) / (placed.width || 1)), 0.02));
+    const least = width < 700 ? 0.55 : Math.min(0.45, (width - 2 * pad) / (placed.width || 1));
+    this.scale = Math.min(1.25, Math.max(whole, least, 0.02));
     this.x = (width - placed.width * this.scale) / 2;
     this.y = whole < this.scale ? pad : (height - placed.height * this.scale) / 2;
     this.redraw();

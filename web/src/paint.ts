@@ -117,7 +117,10 @@ function rounded(x: number, y: number, w: number, h: number, r = R): (number | s
 function outline(kind: Kind, x: number, y: number, w: number, h: number): (number | string)[] {
   if (kind === "input") return rounded(x, y, w, h, Math.min(h / 2, 17));
   if (kind === "output") return ["M", x, y, "L", x + w, y, "L", x + w, y + h - 10, "L", x + w / 2, y + h, "L", x, y + h - 10, "Z"];
-  if (kind === "constant") return ["M", x + 10, y, "L", x + w - 10, y, "L", x + w, y + h / 2, "L", x + w - 10, y + h, "L", x + 10, y + h, "L", x, y + h / 2, "Z"];
+  if (kind === "constant") {
+    const cut = Math.min(10, h / 2.5);
+    return ["M", x + cut, y, "L", x + w - cut, y, "L", x + w, y + h / 2, "L", x + w - cut, y + h, "L", x + cut, y + h, "L", x, y + h / 2, "Z"];
+  }
   if (kind === "variable") {
     return ["M", x, y + 6, "C", x, y - 2, x + w, y - 2, x + w, y + 6, "L", x + w, y + h - 6, "C", x + w, y + h + 2, x, y + h + 2, x, y + h - 6, "Z"];
   }
@@ -286,10 +289,10 @@ export class Painter {
         const rowY = y + 40 + 15 * at;
         const isRow = row === this.decor.selectedNode;
         this.pen.path(["M", x + 6, rowY - 7.5, "L", x + w - 6, rowY - 7.5], null, palette.frame, 0.6);
-        this.pen.path(outline("constant", x + 8, rowY - 4, 12, 8).map((word) => word), palette.constant, palette.muted, 0.8);
+        this.pen.path(outline("constant", x + 8, rowY - 4, 11, 8), palette.constant, palette.muted, 0.8);
         const type = sheet.type(row, 0);
         const text = `${leaf(sheet.names[row])} ${constantText(sheet.attrs(row)["value"]) || (type ? shapeText(type[1]) : "")}`;
-        this.pen.text(shortened(shown(text), Math.floor((w - 32) / 5.4)), x + 24, rowY, 10, isRow ? palette.accent : palette.text, isRow, false);
+        this.pen.text(shortened(shown(text), Math.floor((w - 26) / 4.9)), x + 23, rowY, 10, isRow ? palette.accent : palette.text, isRow, false);
       });
     }
     if (mark) this.badge(x + w, y, mark.color, mark.sign);

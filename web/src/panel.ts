@@ -406,7 +406,7 @@ function argName(names: string[] | undefined, count: number, at: number): string
 }
 
 function rows(table: [string, string][] | string[][], number = false): HTMLElement {
-  return el("table", {}, ...table.map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, shown(key)), value === "" ? null : el("td", { class: number ? "number" : "" }, shown(value)))));
+  return el("table", {}, ...table.map(([key, value]) => el("tr", {}, el("th", { scope: "row" }, shown(key)), value === "" && !number ? el("td") : el("td", { class: number ? "number" : "" }, shown(value)))));
 }
 
 function attrText(value: unknown): string {

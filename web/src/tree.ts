@@ -146,15 +146,23 @@ export class Tree {
     return group;
   }
 
-  /** A scope of a single node is no scope: the node takes its place. */
+  /** A scope of a single node, apart from the constants that it takes, is no scope: the node takes its place. */
   private flatten(group: Group): void {
     group.groups = group.groups.filter((inner) => {
       this.flatten(inner);
-      if (inner.groups.length || inner.nodes.length !== 1) return true;
-      this.home[inner.nodes[0]] = group;
-      group.nodes.push(inner.nodes[0]);
+      if (!this.isSingle(inner)) return true;
+      for (const node of inner.nodes) {
+        this.home[node] = group;
+        group.nodes.push(node);
+      }
       return false;
     });
+  }
+
+  private isSingle(group: Group): boolean {
+    if (group.groups.length || group.nodes.length > 1 + MOST_ROWS) return false;
+    const others = group.nodes.filter((node) => this.onlyUser(node, group) < 0);
+    return others.length === 1;
   }
 
   find(path: string): Group | undefined {
@@ -254,7 +262,7 @@ export class Tree {
           const inside = place.get(sheet.sources[edge]);
           inputs.push(`${inside ?? "x"}.${sheet.outputs[edge]}`);
         }
-        return `${sheet.op(node).name}(${inputs.join()})${(sheet.data.types[node] ?? []).join()}`;
+        return `${key.get(node)!}:${sheet.op(node).name}(${inputs.join()})${(sheet.data.types[node] ?? []).join()}`;
       })
       .join(";");
   }
@@ -341,6 +349,7 @@ export class Tree {
       const bytes = typeBytes(type);
       if (known.isControl || bytes > known.bytes) Object.assign(known, { source, output, target, type, bytes, isControl: false });
     };
+    const isAside = (node: number): boolean => this.chain(this.home[node])[1]?.isAside ?? false;
     const entering = new Map<number, { edge: number; target: number }[]>();
     const leaving = new Map<number, { edge: number; user: number }[]>();
     for (const node of this.inside(group)) {
@@ -348,13 +357,14 @@ export class Tree {
       for (let edge = sheet.starts[node]; edge < sheet.starts[node + 1]; edge++) {
         const from = itemOf(sheet.sources[edge]);
         if (from >= 0) connect(from, to, edge, node);
+        else if (isAside(sheet.sources[edge])) continue;
         else if (entering.has(sheet.sources[edge])) entering.get(sheet.sources[edge])!.push({ edge, target: node });
         else entering.set(sheet.sources[edge], [{ edge, target: node }]);
       }
       if (!group.parent) continue;
       for (let index = 0; index < sheet.useCount(node); index++) {
         const user = sheet.userAt(node, index);
-        if (itemOf(user) >= 0) continue;
+        if (itemOf(user) >= 0 || isAside(user)) continue;
         const found = leaving.get(node);
         if (found) found.push({ edge: -1, user });
         else leaving.set(node, [{ edge: -1, user }]);

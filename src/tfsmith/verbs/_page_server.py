@@ -42,7 +42,8 @@ class PageServer:
             self._server = ThreadingHTTPServer((_HOST, port), handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or "there is no such port"
-            raise UsageError(f"{{port={port}}} cannot be used ({reason})", remedy="leave {port} out: any free one will do") from error
+            remedy = "leave {port} out: any free one will do"
+            raise UsageError(f"{{port={port}}} cannot be used ({reason})", remedy=remedy) from error
         self._server.daemon_threads = True
         self.url = f"http://{_HOST}:{self._server.server_address[1]}/{token}/"
 
@@ -83,8 +84,10 @@ class _Handler(BaseHTTPRequestHandler):
         host = (self.headers.get("Host") or "").rpartition(":")[0]
         words = address.path.split("/")
         # Another site may send a browser here under a name of its own; it knows neither the token nor this host.
-        if host not in (_HOST, "localhost") or len(words) != 3 or not secrets.compare_digest(
-            words[1].encode(), self.token.encode()
+        if (
+            host not in (_HOST, "localhost")
+            or len(words) != 3
+            or not secrets.compare_digest(words[1].encode(), self.token.encode())
         ):
             return 404, "text/plain", "not found\n"
         if not words[2]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tfsmith.passes.diff_bodies import BodyDifference
     from tfsmith.verbs._page_server import PageServer
     from tfsmith.verbs._shared import FilePath, MatchingLoads, ModelOrPath, Out, Progress, Serves
+    from tfsmith.verbs.recipe import RecipeOrPath
 
 __all__ = ["FLAGS", "IN_COMMAND", "Viewed", "view_model"]
 
@@ -42,7 +43,7 @@ class Viewed(Result):
         model: The model.
         html: The page.
         overlays: What is painted on it.
-        notes: What the user should know: a graph that is cut off, what could not be recognised.
+        notes: What the user should know: that the graph is cut off.
         out: Where it was written, if it was.
         server: What serves it, if something does.
         browser: Whether `stay` opens a browser.
@@ -98,8 +99,8 @@ class Viewed(Result):
 def view_model(
     model: ModelOrPath,
     *,
-    out: Out = None,
-    recipe: str | None = None,
+    out: Out | None = None,
+    recipe: RecipeOrPath | None = None,
     diff: ModelOrPath | None = None,
     verify: ModelOrPath | None = None,
     scan: bool = False,
@@ -113,8 +114,8 @@ def view_model(
 ) -> Viewed:
     """Shows a model as a page: its graph by scopes, functions, signatures, variables; in a browser, without network.
 
-    With an output, the page is one HTML file that needs nothing else. Without one, the command serves it to this machine
-    alone, and reads weights when they are looked at. Looking runs nothing, but for `verify`.
+    With an output, the page is one HTML file that needs nothing else. Without one, the command serves it to this
+    machine alone, and reads weights when they are looked at. Looking runs nothing, but for `verify`.
 
     Args:
         model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
@@ -151,7 +152,8 @@ def view_model(
     if recipe is None and any(name in options for name in MATCHING):
         raise UsageError("options of matching go with {recipe}", remedy="add {recipe}, or leave them out")
     step("looking at the graph")
-    networks, notes = _networks(opened)
+    notes = _warnings(opened)
+    networks = [] if notes else _networks(opened)
     models = [page_data(opened, networks=networks)]
     overlays: list[Overlay] = []
     if recipe is not None:
@@ -174,7 +176,6 @@ def view_model(
     if weights:
         step("reading weights")
         statistics = {key: _statistics(opened, key) for key, _ in weight_tensors(opened)}
-    notes += _warnings(opened)
     command = _command_path(model, opened)
 
     def make(server: str) -> str:
@@ -215,16 +216,16 @@ def _write(html: str, model: Model, out: FilePath, *, force: bool) -> None:
         output.aside.write_text(html, encoding="utf-8")
 
 
-def _networks(model: Model) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """What was recognised; a damaged graph is shown all the same."""
+def _networks(model: Model) -> list[dict[str, Any]]:
+    """What was recognised; nothing in a damaged graph, which is shown all the same."""
     if not model.has_graph:
-        return [], ()
+        return []
     from tfsmith.patterns.networks import find_networks
 
     try:
-        return [network.facts() for network in find_networks(model)], ()
-    except TfsmithError as error:
-        return [], (f"nothing was recognised: {error.what}",)
+        return [network.facts() for network in find_networks(model)]
+    except TfsmithError:
+        return []
 
 
 def _warnings(model: Model) -> tuple[str, ...]:
@@ -234,7 +235,7 @@ def _warnings(model: Model) -> tuple[str, ...]:
     missing = [(node.name, name) for body in bodies for node, name in body.missing_inputs()]
     if not missing:
         return ()
-    more = f", and {plural(len(missing) - 1, 'more input')} not there" if len(missing) > 1 else ""
+    more = f", and {human_count(len(missing) - 1)} more inputs are missing" if len(missing) > 1 else ""
     return (f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}",)
 
 
@@ -275,7 +276,7 @@ def _cut(text: object) -> str:
     return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ..."
 
 
-def _recipe_overlay(model: Model, recipe: str, options: Mapping[str, Any]) -> Overlay:
+def _recipe_overlay(model: Model, recipe: RecipeOrPath, options: Mapping[str, Any]) -> Overlay:
     """Each match: its outputs, its inner nodes, the tensors at which it stops, what takes its place, the misses."""
     from tfsmith.verbs.recipe import check_recipe
     from tfsmith.verbs.replace import find
@@ -289,23 +290,28 @@ def _recipe_overlay(model: Model, recipe: str, options: Mapping[str, Any]) -> Ov
         bound = {value: name for unit in match.parts for name, value in unit.nodes.items()}
         for name in match.outputs:
             marks.append(Mark("output", name, sheet, f"match {number} ({match.variant.name}): {bound.get(name, '')}"))
-        for unit in match.parts:
-            for wanted, tensor in unit.inputs.items():
-                if tensor.node not in match.nodes:
-                    marks.append(Mark("barrier", tensor.node, sheet, f"match {number}: input {wanted} is {tensor}"))
+        body = model.graph if match.body is None else model.graph.library[match.body]
+        called = {tensor.node: wanted for unit in match.parts for wanted, tensor in unit.inputs.items()}
+        inside = frozenset(match.nodes)
+        entries = dict.fromkeys(body.source(text) for name in match.nodes for text in body[name].data_inputs)
+        for name in entries:
+            if name not in inside:
+                role = f"input {called[name]}" if name in called else "an input"
+                marks.append(Mark("barrier", name, sheet, f"match {number}: {role}"))
         inner = [name for name in match.nodes if name not in outputs]
         marks += [Mark("inner", name, sheet, f"match {number}: {bound.get(name, 'passed through')}") for name in inner]
-    notes = [f"{plural(len(matches.matches), 'match', 'matches')} of {recipe}"]
-    for variant in dict.fromkeys(match.variant for match in matches.matches):
-        for target in variant.target:
-            notes.append(f"{target.op} takes {', '.join(map(str, target.inputs)) or 'nothing'}")
+    notes = [f"{len(matches.matches)} match{'es' * (len(matches.matches) != 1)} of {getattr(recipe, 'name', recipe)}"]
+    for match in {match.variant.name: match for match in reversed(matches.matches)}.values():
+        for target in match.variant.targets:
+            taken = [f"{name} ({match.bindings[name]})" if name in match.bindings else name for name in target.inputs]
+            notes.append(_cut(f"{target.op} takes its place, with the inputs {', '.join(taken) or 'none'}"))
     if not matches.matches and matches.nearest_miss is not None:
         miss = matches.nearest_miss
         notes.append(f"nearest: {miss.matched} nodes fit, then {miss.reason}")
         if miss.found_node:
             marks.append(Mark("miss", miss.found_node, miss.body or "", _cut(miss.reason)))
     for skipped in check_recipe(recipe, model, **matching).skipped if matches.matches else ():
-        notes.append(_cut(f"left alone: {getattr(skipped, 'reason', skipped)}"))
+        notes.append(_cut(f"left alone: {skipped.reason}"))
     kinds = {
         "output": ("output of a match", "◆", _PURPLE),
         "inner": ("inside of a match", "✓", _BLUE),
@@ -318,7 +324,7 @@ def _recipe_overlay(model: Model, recipe: str, options: Mapping[str, Any]) -> Ov
 _CHANGES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
     {
         "added": ("added", "+", _GREEN),
-        "removed": ("removed", "−", _RED),
+        "removed": ("removed", "\N{MINUS SIGN}", _RED),
         "changed": ("changed", "~", _BLUE),
         "renamed": ("moved: another name", "→", _PURPLE),
         "weight": ("other values", "≠", _AMBER),

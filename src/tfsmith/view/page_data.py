@@ -108,7 +108,7 @@ def _tables_facts(tables: _Tables, model: Model) -> dict[str, Any]:
 
 def _op_facts(name: str, model: Model, is_function: bool) -> dict[str, Any]:
     definition = model.graph.op_def(name)
-    found = traits(name)
+    found = traits(name, model.graph.op_def) or Trait(0)
     kind = "op"
     if name in VARIABLES:
         kind = "variable"
@@ -358,5 +358,3 @@ def _pieces(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
 
     for start in range(0, values.size, _AT_ONCE):
         yield values[start : start + _AT_ONCE].astype(np.float64)
-
-
