@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfsmith.engines.bisect import FirstDifference, ModelPair, first_difference
 from tfsmith.engines.compare import (
@@ -17,7 +18,7 @@ from tfsmith.engines.compare import (
 )
 from tfsmith.engines.feeds import Fill
 from tfsmith.engines.program import ModelProgram, make_program
-from tfsmith.engines.protocol import Port
+from tfsmith.engines.protocol import Options, Port
 from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_other, compile_program
 from tfsmith.engines.samples import Arrays, InputMaker, PortPair, pair_inputs, pair_outputs
 from tfsmith.errors import Hint, TfsmithError, UsageError
@@ -27,6 +28,7 @@ from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._feed_values import read_feeds
+from tfsmith.verbs._onnx import is_onnx, open_onnx
 from tfsmith.verbs._shared import Result, check_room, names_of, open_model
 from tfsmith.verbs.run import engine_options
 from tfsmith.view.text import Section, plural
@@ -37,10 +39,12 @@ if TYPE_CHECKING:
 
     from tfsmith.verbs._shared import Feeds, FilePath, Files, Loads, ModelOrPath, NamePairs, Names, Progress, Sizes
 
-__all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify"]
+__all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify", "verify_on"]
 
 FLAGS = {"outputs": ("--output",), "inputs": ("--inputs",)}
 _BATCHES = (1, 3)
+_Programs: TypeAlias = "tuple[ModelProgram, ModelProgram, tuple[PortPair, ...]]"
+"""Two programs, and which of their outputs are compared."""
 _OTHER_FILLS: tuple[Fill, ...] = ("random", "wide", "pixels")
 """Inputs to try where an output is the same for all others."""
 _FAILED = "B does not run"
@@ -259,21 +263,103 @@ def verify(
     _check_numbers(samples, batches, seed, rtol, atol)
     step = progress or (lambda name: None)
     step("opening the models")
-    models = (
-        open_model(a, shared, needs_graph="run"),
-        open_model(b, {"tags": other_tags, "checkpoint": other_checkpoint}, needs_graph="run"),
-    )
-    first, second, compared = _programs(*models, outputs, (signature, other_signature or signature))
-    options = engine_options(op_libraries)
+    others = {"tags": other_tags, "checkpoint": other_checkpoint}
+    signatures = (signature, other_signature or signature)
+    if is_onnx(a) or is_onnx(b):
+        if bisect:
+            raise UsageError("{bisect} compares nodes of TensorFlow, which ONNX has not", remedy="leave it out")
+        programs = _onnx_programs((a, shared), (b, others), outputs, signatures)
+    else:
+        models = (open_model(a, shared, needs_graph="run"), open_model(b, others, needs_graph="run"))
+        programs = _programs(*models, outputs, signatures)
+
+    def tried(maker: InputMaker) -> _Tried:
+        found = _Tried(maker, () if inputs else maker.batches(batches), seed)
+        if inputs:
+            found.give(read_feeds(maker.a.inputs, inputs, seed=seed)[0])
+        else:
+            found.make(samples)
+        return found
+
+    rule = _Rule(rtol, atol)
+    return _verified(programs, tried, engines, engine_options(op_libraries), rule, step, bisect)
+
+
+def verify_programs(a: ModelProgram, b: ModelProgram, *, engine: str = AUTO) -> Verified:
+    """As `verify`, for what is ready to be compiled: all outputs that both have, on inputs that are made up."""
+
+    def tried(maker: InputMaker) -> _Tried:
+        found = _Tried(maker, maker.batches(_BATCHES), 0)
+        found.make(1)
+        return found
+
+    programs = (a, b, pair_outputs(a, b))
+    return _verified(programs, tried, (engine, engine), engine_options(), _Rule(None, None))
+
+
+def _onnx_programs(
+    a: tuple[ModelOrPath, Mapping[str, Any]],
+    b: tuple[ModelOrPath, Mapping[str, Any]],
+    outputs: NamePairs,
+    signatures: tuple[str | None, str | None],
+) -> _Programs:
+    """Two models of which one or both are ONNX; outputs are paired by their names."""
+    names = outputs if isinstance(outputs, Mapping) else dict(_split(name) for name in names_of(outputs))
+    wanted = (list(names), [other or name for name, other in names.items()])
+    found: list[ModelProgram] = []
+    for (model, options), asked, signature in zip((a, b), wanted, signatures, strict=True):
+        if isinstance(model, (str, os.PathLike)) and is_onnx(model):
+            found.append(open_onnx(model, asked))
+        else:
+            opened = open_model(model, options, needs_graph="run")
+            found.append(make_program(opened, asked or None, signature=signature))
+    if names:
+        return found[0], found[1], tuple(PortPair(one, other) for one, other in zip(*wanted, strict=True))
+    return found[0], found[1], pair_outputs(found[0], found[1])
+
+
+def verify_on(
+    a: Model,
+    b: Model,
+    outputs: NamePairs,
+    given: Sequence[Mapping[str, Any]],
+    *,
+    signature: str | None = None,
+    room: Tolerance,
+    engine: str = AUTO,
+    op_libraries: Files = (),
+) -> Verified:
+    """As `verify`, on several inputs that may have different sizes. Each model is compiled once.
+
+    Integers must be equal; floats may be as far apart as `room` says.
+    """
+
+    def tried(maker: InputMaker) -> _Tried:
+        found = _Tried(maker, (), 0)
+        for inputs in given:
+            found.give(inputs)
+        return found
+
+    engines, signatures = (engine, engine), (signature, signature)
+    rule = _Rule(room.relative, room.absolute, only_floats=True)
+    return _verified(_programs(a, b, outputs, signatures), tried, engines, engine_options(op_libraries), rule)
+
+
+def _verified(
+    programs: _Programs,
+    inputs: Callable[[InputMaker], _Tried],
+    engines: tuple[str, str],
+    options: Options,
+    rule: _Rule,
+    step: Progress = lambda name: None,
+    bisect: bool = False,
+) -> Verified:
+    first, second, compared = programs
     maker = InputMaker(first, second, pair_inputs(first, second))
     left_out = tuple(_left_out(maker.pairs, compared))
     compared = tuple(pair for pair in compared if pair.a and pair.b)
-    sizes = () if inputs else maker.batches(batches)
-    tried = _Tried(maker, sizes, seed)
-    if inputs:
-        tried.give(read_feeds(first.inputs, inputs, seed=seed)[0])
-    else:
-        tried.make(samples)
+    tried = inputs(maker)
+    sizes = tuple(tried.sizes)
     step("running A")
     with compile_program(first, engines[0], options) as runner:
         tried.run_a(runner, [pair.a or "" for pair in compared])
@@ -289,7 +375,7 @@ def verify(
             raise
         failure = error
         other = replace(one, engine=one.engine if engines[1] == AUTO else engines[1], version="")
-    rule = _Rule(rtol, atol, reordered=one.engine != other.engine or "tensorflow" in (one.engine, other.engine))
+    rule = replace(rule, reordered=one.engine != other.engine or "tensorflow" in (one.engine, other.engine))
     pair = ModelPair(first, second, maker.pairs, rule.tolerance, (one.engine, other.engine), options)
     ran = (f"{one.engine} {one.version}", f"{other.engine} {other.version}".rstrip())
     count = len(tried.feeds)
@@ -396,6 +482,7 @@ class _Tried:
     """The inputs that are tried, and what A gives for them.
 
     Attributes:
+        sizes: The batch sizes that are asked for, where the models leave them open.
         feeds: The inputs, by the pairs' keys.
         runs: What A gives for each.
         constant: The outputs that are the same for all of them.
@@ -406,7 +493,7 @@ class _Tried:
         import numpy
 
         self._maker = maker
-        self._sizes = sizes
+        self.sizes = sizes
         self._generator = numpy.random.default_rng(seed)
         self._rows: list[int] = []
         self._is_made = False
@@ -418,9 +505,9 @@ class _Tried:
     def make(self, samples: int) -> None:
         """Makes so many inputs up for each batch size."""
         self._is_made = True
-        for batch in self._sizes or (1,):
+        for batch in self.sizes or (1,):
             for _ in range(samples):
-                self._add(self._maker.make(batch, self._generator), batch if self._sizes else 0)
+                self._add(self._maker.make(batch, self._generator), batch if self.sizes else 0)
 
     def give(self, inputs: Mapping[str, Any]) -> None:
         """Takes the caller's inputs; names of B and of tensors count too."""
@@ -454,14 +541,14 @@ class _Tried:
 
     def _try(self, runner: Runner, fill: Fill) -> None:
         """Runs A on one more input; what it cannot stand, or what gives no numbers, is no input to compare with."""
-        batch = 3 if self._sizes else 1
+        batch = 3 if self.sizes else 1
         feeds = self._maker.make(batch, self._generator, fill)
         try:
             results = [runner.run(fed, warn=False) for fed in _fed_to(self._maker.pairs, "a", [feeds])]
         except TfsmithError:
             return
         if not non_finite(results[0]):
-            self._add(feeds, batch if self._sizes else 0)
+            self._add(feeds, batch if self.sizes else 0)
             self.runs += results
 
 
@@ -548,11 +635,14 @@ class _Rule:
 
     rtol: float | None
     atol: float | None
-    reordered: bool
+    reordered: bool = False
+    only_floats: bool = False
 
     def tolerance(self, dtype: str) -> Tolerance:
         """That of a dtype, unless the caller said another."""
         usual = tolerance_for(dtype, reordered=self.reordered)
+        if self.only_floats and "float" not in dtype:
+            return usual
         return Tolerance(
             usual.relative if self.rtol is None else self.rtol, usual.absolute if self.atol is None else self.atol
         )
