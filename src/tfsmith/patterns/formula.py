@@ -6,7 +6,7 @@ A formula reads like the block itself: `LayerNorm(x + Dense(Attention(...)))`. I
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import permutations
+from itertools import combinations, permutations
 from math import copysign, inf
 from typing import NamedTuple, TypeAlias
 
@@ -46,6 +46,8 @@ __all__ = [
     "Var",
 ]
 
+_MOST_FACTORS = 4
+"""Scores of more factors than this are not looked into."""
 _ACTIVATIONS = ("gelu", "relu", "tanh", "sigmoid", "elu", "selu", "softplus")
 
 
@@ -345,17 +347,28 @@ class Search:
             over: The labels that the softmax is over.
             found: What was found before.
         """
-        for mask, inside in (*self._additions(scores), *self._selections(scores)):
+        for mask, inside in (*self._additions(scores), *self._selections(scores), *self._multiplications(scores)):
             if len(values) > 1:
                 if not self._is_shown(mask, values[1]):
                     continue
                 mask = mask._replace(is_cleared=True)
             for _, scale, factors, summed in self._contractions(inside):
-                if len(factors) != 2 or len(inside) != 1:
+                if len(inside) != 1:
                     continue
-                for (query, _), (key, _) in (factors, factors[::-1]):
+                for query, key in self._halves(factors):
                     if _labels(key) - _labels(query) == over:
                         yield from self._projections(formula, (query, key, values[0]), (scale, mask, summed), found)
+
+    def _halves(self, factors: Product) -> Iterator[tuple[Atom, Atom]]:
+        """All ways to make two of a few factors: query or key may be products of several."""
+        if not 2 <= len(factors) <= _MOST_FACTORS:
+            return
+        for count in range(1, len(factors)):
+            for part in combinations(factors, count):
+                others = tuple(factor for factor in factors if factor not in part)
+                one, other = self._algebra.atom(((part, 1.0),)), self._algebra.atom(((others, 1.0),))
+                if one[0] is not None and other[0] is not None:
+                    yield one[0], other[0]
 
     def _is_shown(self, mask: Mask, atom: Atom) -> bool:
         """Whether an atom is 1 for the words that a mask shows, and 0 for the others."""
@@ -390,6 +403,14 @@ class Search:
             fill = self._fill(other)
             if fill is not None and self._fill(inside) in (None, 0.0):
                 yield Mask(kind, values[0], fill), inside
+
+    def _multiplications(self, scores: Value) -> Iterator[tuple[Mask, Value]]:
+        """Scores times what is 1 or 0, less a number where it is 0: the number is in their place."""
+        for (shown, fill), (product, number) in (scores, scores[::-1]) if len(scores) == 2 else ():
+            rest = tuple(factor for factor in product if factor not in shown)
+            is_part = shown and len(rest) == 1 and len(product) == len(shown) + 1
+            if is_part and fill > 0 and self._raised.is_indicator(((shown, 1.0),)):
+                yield Mask("kept", ((shown, 1.0),), -fill), ((rest, number),)
 
     def _fill(self, value: Value) -> float | None:
         """The number that a value is, which may be infinite."""
