@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -223,7 +224,7 @@ def test_attention() -> None:
     (found,) = matches(attention, lambda g: attention_of(g, turned=True))
     assert found["key"] == "turned_key:0"
     for factor in ("element", "feature"):
-        (found,) = matches(attention, lambda g, factor=factor: attention_of(g, factor=factor))
+        (found,) = matches(attention, partial(attention_of, factor=factor))
         assert (found["query"], found["key"]) == ("heads:0", "other_key:0"), factor
 
 

@@ -44,6 +44,7 @@ __all__ = [
     "Plus",
     "Search",
     "Var",
+    "labels_of",
 ]
 
 _MOST_FACTORS = 4
@@ -275,7 +276,7 @@ class Search:
         yield None, value
 
     def _is_weight(self, atom: Atom, labels: frozenset[Label]) -> bool:
-        return self._raised.is_weight(atom) and _labels(atom) == labels
+        return self._raised.is_weight(atom) and labels_of(atom) == labels
 
     def _contractions(self, value: Value) -> Iterator[tuple[Product, float, Product, frozenset[Label]]]:
         """The terms of a value that are one contraction: with its factors, and the labels that are summed over."""
@@ -302,8 +303,8 @@ class Search:
             if len(factors) != 2 or any(power != 1 for _, power in factors):
                 continue
             for (kernel, _), (x, _) in (factors, factors[::-1]):
-                given = _labels(kernel) - summed
-                if not self._raised.is_weight(kernel) or given & _labels(x):
+                given = labels_of(kernel) - summed
+                if not self._raised.is_weight(kernel) or given & labels_of(x):
                     continue
                 rest = tuple(item for item in value if item[0] != product)
                 for result in self.match(formula.x, scaled(self._algebra.inside(x), number), found):
@@ -356,7 +357,7 @@ class Search:
                 if len(inside) != 1:
                     continue
                 for query, key in self._halves(factors):
-                    if _labels(key) - _labels(query) == over:
+                    if labels_of(key) - labels_of(query) == over:
                         yield from self._projections(formula, (query, key, values[0]), (scale, mask, summed), found)
 
     def _halves(self, factors: Product) -> Iterator[tuple[Atom, Atom]]:
@@ -429,12 +430,12 @@ class Search:
     ) -> Iterator[Found]:
         query, key, values = atoms
         scale, mask, summed = scores
-        words, others = _labels(query) - _labels(key), _labels(key) - _labels(query)
-        common = (_labels(query) & _labels(key) & _labels(values)) - summed
+        words, others = labels_of(query) - labels_of(key), labels_of(key) - labels_of(query)
+        common = (labels_of(query) & labels_of(key) & labels_of(values)) - summed
         for for_query, for_key in self._coefficients(query, key):
             for first in self.match(formula.query, scaled(self._algebra.inside(query), for_query), found):
                 kernel = first[formula.query.name]
-                own = common & (_labels(kernel.kernel) if isinstance(kernel, Kernel) else frozenset())
+                own = common & (labels_of(kernel.kernel) if isinstance(kernel, Kernel) else frozenset())
                 left = scale / (for_query * for_key)
                 heads = Heads(left, mask, self._width(own), own, common - own, words, others)
                 inside = scaled(self._algebra.inside(key), for_key)
@@ -446,5 +447,6 @@ class Search:
         yield 1.0, 1.0
 
 
-def _labels(atom: Atom) -> frozenset[Label]:
+def labels_of(atom: Atom) -> frozenset[Label]:
+    """The labels that an atom has."""
     return frozenset(label for arg in atom[1] for label in arg)
