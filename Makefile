@@ -8,13 +8,20 @@ OP := $(wildcard native/bert_op/*.py native/bert_op/*.toml native/bert_op/src/*)
 UNIT := $(filter-out tests/__pycache__ tests/docs tests/examples tests/hostile tests/native tests/support,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.py)))
 
-.PHONY: demo test check check-all bench story stories docs wheel clean help
+FUZZ_SECONDS ?= 300
+FUZZ_TARGETS := graphdef text metagraph savedmodel riegeli index snappy version1 npz safetensors state recipe-toml recipe-pb replace engine scan scan-zip scan-tar scan-keras
+
+.PHONY: demo test check check-all fuzz fuzz-long audit sbom bench story stories docs wheel clean help
 
 help:
 	@echo "make demo    a venv, tfsmith with its engine, and the whole story on a small BERT, without TensorFlow"
 	@echo "make test    a venv with everything that the tests need (the real TensorFlow too), and all tests"
 	@echo "make check   lint, types, unit tests: under a minute"
 	@echo "make check-all   what make check runs, and all other tests that need no TensorFlow"
+	@echo "make fuzz    mutants of every format for some minutes (FUZZ_SECONDS=300), with atheris where it can be installed"
+	@echo "make fuzz-long   100,000 mutants, each under 2 s and 300 MB"
+	@echo "make sbom    writes the list of the wheel's dependencies (CycloneDX) to dist/"
+	@echo "make audit   known vulnerabilities of what is installed, by pip-audit"
 	@echo "make bench   benchmarks against peers, time and peak memory"
 	@echo "make story NAME=linear_regression   a worked example, whole; one of: $(STORIES)"
 	@echo "make stories   all of them"
@@ -74,6 +81,27 @@ test: $(VENV)/.op
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+
+# Where atheris has no wheel for this Python, our own loop does the same without looking for new paths.
+fuzz: $(VENV)/.check-all
+	@if $(BIN)/python -m pip install --quiet --only-binary :all: atheris 2>/dev/null; then \
+		set -e; each=$$(($(FUZZ_SECONDS) / $(words $(FUZZ_TARGETS)) + 1)); \
+		for name in $(FUZZ_TARGETS); do echo "=== $$name, $$each s"; \
+			$(BIN)/python -m tests.fuzz.with_atheris $$name $$each 2>&1 | tail -n 2; done; \
+	else \
+		timeout $(FUZZ_SECONDS) $(BIN)/python -m tests.fuzz --mutants 1000000 || test $$? = 124; \
+	fi
+
+fuzz-long: $(VENV)/.check-all
+	$(BIN)/python -m tests.fuzz --mutants 100000
+
+sbom: wheel
+	$(BIN)/python -m tools.make_sbom dist/tfsmith.cdx.json
+
+# Asks a service on the network, so no other target needs it.
+audit: $(VENV)/.check
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 bench: $(VENV)/.op
 	$(BIN)/python -m benchmarks

@@ -47,6 +47,7 @@ from tfsmith.verbs.run import RunResult as RunResult
 from tfsmith.verbs.run import compile as compile
 from tfsmith.verbs.run import run as run
 from tfsmith.verbs.scan import scan as scan
+from tfsmith.verbs.serve import serve as serve
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs
 from tfsmith.verbs.show import show as show

@@ -140,6 +140,9 @@ def _inputs(
             required = tensor.node in needed and not _has_default(graph, tensor.node)
             ports[_key(tensor)] = Port(candidate.tensor, candidate.dtype, candidate.shape, required)
     named = {port.tensor for port in ports.values()}
+    inside = {parse_input(name).node for name in named} & needed  # what only an inner input needs is never asked for
+    if any(graph[name].op not in PLACEHOLDERS for name in inside):
+        needed = graph.ancestors(starts, known=(cut | inside) - set(starts))
     for node in graph:
         if node.op in PLACEHOLDERS and node.name in needed and f"{node.name}:0" not in named:
             tensor = Endpoint(node.name, 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tfsmith.engines.choose import compile_on
 from tfsmith.engines.compare import compare_arrays, non_finite, tolerance_for
 from tfsmith.engines.feeds import bind_feeds, find_input, unknown_input
+from tfsmith.engines.onnxruntime import OnnxProgram
 from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import ENGINES, Compiled, LackError, Options, Port, engine_named
 from tfsmith.errors import EngineError, TfsmithError, UsageError
@@ -62,6 +63,8 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
         EngineError: No engine is installed that has all that the program needs.
         UsageError: There is no such engine.
     """
+    if isinstance(program, OnnxProgram):
+        return Runner(program, "onnxruntime", program.compiled())
     names = ENGINES if engine == AUTO else (engine,)
     if engine == AUTO and options.op_libraries:
         names = ("tensorflow",)  # the only one that can load them

@@ -212,6 +212,8 @@ def kind_of(
         raise OutputError(f"there is no format {chosen!r}", path=path, remedy=f"use {', '.join(may)}")
     if found not in KINDS:
         what = f"the ending {found} is of no kind of file that is written"
+    elif found == "onnx":
+        what = "only `tfsmith convert` writes ONNX"
     elif KINDS[found].holds is None:
         what = f"this version cannot write {KINDS[found].title}"
     else:

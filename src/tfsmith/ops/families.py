@@ -37,6 +37,7 @@ __all__ = [
     "NEVER_OUTPUTS",
     "NEXT_ITERATIONS",
     "ORDERING",
+    "NAMED_BY_ATTR",
     "PASSES_ON",
     "PIPELINES",
     "PLACEHOLDERS",
@@ -46,7 +47,9 @@ __all__ = [
     "SAVER_OPS",
     "SAVES",
     "SHAPES",
+    "PROTO_CODECS",
     "SHAPE_INPUTS",
+    "SIZE_JOINS",
     "SHAPE_MATH",
     "SHAPE_QUERIES",
     "SOME_OF_INPUT",
@@ -196,12 +199,13 @@ ALLOCATIONS: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(
         _ops(
             "Fill Empty RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal StatelessRandomUniform "
-            "StatelessRandomNormal StatelessTruncatedNormal"
+            "StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformV2 StatelessRandomNormalV2 "
+            "StatelessTruncatedNormalV2 TensorArray TensorArrayV2 TensorArrayV3"
         ),
         0,
     )
-    | dict.fromkeys(_ops("BroadcastTo Tile TensorListReserve"), 1)
-    | {"ScatterNd": 2}
+    | dict.fromkeys(_ops("BroadcastTo Tile TensorListReserve OneHot Bincount Range SparseToDense"), 1)
+    | dict.fromkeys(_ops("ScatterNd LinSpace"), 2)
 )
 """They make a tensor whose size a value says; with the number of that input."""
 ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "ResourceGather": 1, "GatherNd": 1})
@@ -209,6 +213,12 @@ ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "Re
 
 # Others
 
+SIZE_JOINS = PASSES_ON | _ops("Pack ConcatV2 Cast ExpandDims")
+"""They put a tensor of sizes together from others."""
+PROTO_CODECS = _ops("DecodeProtoV2 EncodeProto")
+"""An attribute of theirs may name a file that says what messages look like."""
+NAMED_BY_ATTR = _ops("FixedUnigramCandidateSampler")
+"""They read a file only if an attribute names one."""
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
 GIVEN = _ops("Const Placeholder NoOp")
 """They compute nothing."""

@@ -13,6 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.shape import SCALAR
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ops.families import CONTROL_FLOW, PASSES_ON, VARIABLES
@@ -191,7 +192,10 @@ class Raised:
         first = Endpoint(node.name, 0)
         if rule is None:
             return
-        found = rule(self, node, self._inference.inputs(self.body, node))
+        inputs, definition = self._inference.inputs(self.body, node), builtin_op(node.op)
+        if definition is not None and len(inputs) < len(definition.inputs):
+            return  # a damaged graph: the rules take for granted what the op must be given
+        found = rule(self, node, inputs)
         if found is not None:
             self._readings[first] = found
 

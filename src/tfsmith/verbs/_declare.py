@@ -4,7 +4,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 
 | annotation | in the command | as a value |
 |---|---|---|
-| `ModelOrPath` | positional | a path |
+| `ModelOrPath`, also `| None` | positional | a path |
 | `str`, `int`, `float`, each also `| None` | `--name TEXT` | as it is |
 | `bool` | `--name`, or `--no-name` if it is True by default | True or False |
 | `bool | None` | `--name` and `--no-name` | True, False, or None |
@@ -107,6 +107,8 @@ REPEATED = frozenset({"Many", "Words", "Globs", "Files", "Pairs", "Feeds", "Rena
 LISTED = frozenset({"Names", "NamePairs", "Sizes"})
 """Several in one text, joined by commas."""
 WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress"})
+_OPTIONAL_PLACE = "ModelOrPath | None"
+"""What is told by its place and may be left out."""
 _LITERAL = re.compile(r"""Literal\[(.+)\]""")
 _SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$")
 _ENTRY = re.compile(r"^    (\w+): *(.*)$")
@@ -230,7 +232,8 @@ def _options(function: Callable[..., Any], doc: Docstring, more: Mapping[str, tu
         annotation = function.__annotations__[name]
         is_needed = name in positional and name not in defaults
         text = doc.arguments.get(name, "")
-        by_place = (is_needed or (name in positional and annotation == "Out")) and name not in more
+        by_place = is_needed or (name in positional and annotation in ("Out", _OPTIONAL_PLACE))
+        by_place = by_place and name not in more
         yield _option(name, annotation, defaults.get(name), text, more, by_place=by_place, is_needed=is_needed)
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
     if code.co_flags & 0x08:  # CO_VARKEYWORDS
@@ -283,7 +286,9 @@ def _option(
         choices,
         metavar,
         default,
-        by_place or is_needed or (kind == "Out" and not annotation.endswith("| None")),
+        (by_place and annotation != _OPTIONAL_PLACE)
+        or is_needed
+        or (kind == "Out" and not annotation.endswith("| None")),
         text,
         group,
     )

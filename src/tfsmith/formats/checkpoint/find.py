@@ -265,7 +265,7 @@ def latest_prefix(folder: Path, step: int | None = None) -> Path:
     prefix = read_checkpoint_state(state).latest
     if is_prefix(prefix):
         return prefix
-    names = ", ".join(path.name for path in there) or "none"
+    names = ", ".join(f"{path.name}/.index" if path == folder else path.name for path in there) or "none"
     what = f"the latest checkpoint is said to be {prefix.name!r}, which is not there"
     raise UnreadableFileError(what, path=state, remedy=f"pass one of those that are: {names}")
 

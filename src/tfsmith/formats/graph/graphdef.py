@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tfsmith.errors import InvalidModelError, LimitError
+from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError
 from tfsmith.formats.graph.nodes import (
     attr_from_message,
     attrs_from_map,
@@ -208,6 +208,9 @@ def _parts(span: Span) -> FunctionParts:
     for field in others:
         shell.add(Span(span.source, field.tag_start, field.stop))
     message = parse("FunctionDef", shell.tobytes(), f"a function at byte {span.start} of {span.name}")
+    if message.signature.name != _name(span):  # readers that merge and readers that take the first would differ
+        remedy = "the file was put together wrongly; write it again from its source"
+        raise CorruptFileError("a function has two names", path=span.name, offset=span.start, remedy=remedy)
     return FunctionParts(
         op_from_message(message.signature),
         read_nodes(span, places, "FunctionDef", "node_def"),

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from tfsmith.engines.child import start_code
 from tfsmith.engines.frames import parent_pipes
+from tfsmith.engines.onnxruntime import OnnxSession
 from tfsmith.engines.program import make_program
 from tfsmith.engines.protocol import LackError
 from tfsmith.engines.runner import compile_program
@@ -30,6 +31,7 @@ from tfsmith.records import replace
 from tfsmith.testing.conformance.answers import digest, load_answers
 from tfsmith.testing.conformance.equality import for_engines
 from tfsmith.testing.conformance.runner import Compute, Verdict, check_case
+from tfsmith.verbs._onnx import OnnxOptions, lower_program, onnx_bytes
 from tfsmith.verbs.run import engine_options
 
 __all__ = ["all_cases", "check_isolated", "engine_compute", "main", "with_constants"]
@@ -40,7 +42,12 @@ _OVER = b"over"
 
 
 def engine_compute(engine: str) -> Compute:
-    """What computes a case on the engine of this name, or with "auto" on the one that is chosen."""
+    """What computes a case on the engine of this name, or with "auto" on the one that is chosen.
+
+    "onnx" lowers the case to ONNX, and runs that on onnxruntime.
+    """
+    if engine == "onnx":
+        return _onnx_compute
     options = replace(engine_options(), isolate=False)
 
     def compute(case: Case) -> Sequence[Any]:
@@ -53,6 +60,15 @@ def engine_compute(engine: str) -> Compute:
         return [found[name] for name in case.fetches]
 
     return compute
+
+
+def _onnx_compute(case: Case) -> Sequence[Any]:
+    model = Model("graphdef", (MetaGraph(Part.of(case.graph())),))
+    lowered = lower_program(make_program(model, case.fetches), OnnxOptions())
+    if lowered.lacks:
+        raise UnsupportedError("; ".join(f"{one.op}: {one.reason}" for one in lowered.lacks))
+    with OnnxSession(onnx_bytes(lowered)) as session:
+        return session.compute({key: case.feeds[key] for key in session.inputs}, case.fetches)
 
 
 def with_constants(case: Case) -> Iterator[Case]:
