@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Signature
@@ -17,7 +17,7 @@ from tfsmith.verbs._arguments import checked
 from tfsmith.view.text import Section, human_bytes, plain_text
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from typing import TypeAlias, TypedDict
 
     from numpy.typing import NDArray
 
@@ -91,6 +91,19 @@ Tensors: TypeAlias = "Mapping[str, Tensor | NDArray[Any]]"
 TensorsOrPath: TypeAlias = "Model | ModelResult | FilePath | Tensors"
 Config: TypeAlias = "FilePath | Mapping[str, Any]"
 Signatures: TypeAlias = "Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]"
+
+
+if not TYPE_CHECKING:
+
+    class TypedDict:
+        """In place of typing's, which compiles each annotation; here they are only read, as texts."""
+
+        def __init_subclass__(cls, total=True):
+            own = cls.__annotations__
+            cls.__annotations__ = {}
+            for kind in cls.__bases__:
+                cls.__annotations__ |= kind.__annotations__
+            cls.__annotations__ |= own
 
 
 class Loads(TypedDict, total=False):
