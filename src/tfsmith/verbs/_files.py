@@ -65,7 +65,9 @@ def load(
         try:
             model = open_model(_path(source), checkpoint=None if checkpoint is None else _path(checkpoint), step=step)
         except TfsmithError as error:
-            raise error if error.path is None else error.at(spelled(error.path))
+            if error.path is not None:
+                error.at(spelled(error.path))
+            raise
     else:
         model = open_bytes(source) if isinstance(source, bytes) else open_bytes(*_serialized(source))
     return model if tags is None else model.select(tags)
