@@ -16,6 +16,7 @@ __all__ = [
     "BATCH_NORMS",
     "CALLS",
     "CONTROL_FLOW",
+    "CONVOLUTIONS",
     "Call",
     "DIRECT_CALLS",
     "ENTERS",
@@ -41,6 +42,7 @@ __all__ = [
     "PASSES_ON",
     "PIPELINES",
     "PLACEHOLDERS",
+    "PRODUCTS",
     "REDUCTIONS",
     "REF_WRITES",
     "RESTORES",
@@ -57,6 +59,7 @@ __all__ = [
     "TABLES",
     "TABLE_FILLS",
     "VARIABLES",
+    "WHOLE_REFUSALS",
     "WITHOUT_OUTPUTS",
 ]
 
@@ -211,6 +214,11 @@ ALLOCATIONS: Mapping[str, int] = MappingProxyType(
 ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "ResourceGather": 1, "GatherNd": 1})
 """They take rows by their ids; with the number of the input that has the ids."""
 
+WHOLE_REFUSALS = _ops(
+    "Range FloorDiv Div TruncateDiv FloorMod Mod TruncateMod Pow InvertPermutation UnravelIndex BroadcastArgs ListDiff"
+)
+"""They refuse some whole numbers, such as a divisor of 0."""
+
 # Others
 
 SIZE_JOINS = PASSES_ON | _ops("Pack ConcatV2 Cast ExpandDims")
@@ -220,6 +228,10 @@ PROTO_CODECS = _ops("DecodeProtoV2 EncodeProto")
 NAMED_BY_ATTR = _ops("FixedUnigramCandidateSampler")
 """They read a file only if an attribute names one."""
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
+PRODUCTS = _ops("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum")
+"""They multiply each number of a weight once for each row."""
+CONVOLUTIONS = _ops("Conv2D Conv3D DepthwiseConv2dNative Conv2DBackpropInput")
+"""They multiply each number of a weight once for each place of an image."""
 GIVEN = _ops("Const Placeholder NoOp")
 """They compute nothing."""
 LEAST_RANK: Mapping[str, int] = MappingProxyType({"Where": 1})

@@ -51,6 +51,7 @@ __all__ = [
     "ProvesFolder",
     "Renames",
     "Result",
+    "Serves",
     "Shapes",
     "SignatureName",
     "Signatures",
@@ -75,6 +76,7 @@ NamePairs: TypeAlias = "Sequence[str] | Mapping[str, str]"
 Sizes: TypeAlias = "Sequence[int]"
 Feeds: TypeAlias = "Mapping[str, Any] | Sequence[str]"
 Progress: TypeAlias = "Callable[[str], None]"
+Serves: TypeAlias = bool
 Many: TypeAlias = "Sequence[str]"
 Files: TypeAlias = "Sequence[FilePath]"
 Words: TypeAlias = "Sequence[str]"
@@ -236,6 +238,9 @@ class Result(ABC):
     @abstractmethod
     def to_json(self) -> dict[str, Any] | list[Any]:
         """The same as plain data, ready for JSON."""
+
+    def stay(self) -> None:  # noqa: B027
+        """What the command does last, once it has printed the result: serves a page, until it is interrupted."""
 
     def __str__(self) -> str:
         return plain_text(self.report()) if self.text is None else self.text
