@@ -116,7 +116,7 @@ def show(
     functions: bool = False,
     outputs: bool = False,
     architecture: bool = False,
-    scopes: bool = False,
+    parameters: bool = False,
     all: bool = False,
     text: bool = False,
     checksums: bool = False,
@@ -138,8 +138,8 @@ def show(
         outputs: Likely inputs and outputs, with the reason.
         architecture: What the network is, from what it computes: transformers with their sizes and heads, convolutional
             nets, LSTMs and GRUs.
-        scopes: Parameters by scope, as bars: where the weights are.
-        all: All of these but architecture and scopes.
+        parameters: Parameters by scope, as bars: where the weights are.
+        all: All of these but architecture and parameters.
         text: The GraphDef as text, as TensorFlow writes it. Reads the weights in it.
         checksums: Read every tensor and check its checksum.
 
@@ -162,11 +162,11 @@ def show(
     wanted = zip(_PARTS, (variables, ops, nodes, collections, functions, outputs), strict=True)
     parts = {part for part, is_wanted in wanted if all or is_wanted}
     parts |= {"functions"} if function else set()
-    is_summary = all or not (parts or signature or architecture or scopes)
+    is_summary = all or not (parts or signature or architecture or parameters)
     facts = show_facts(found, parts=parts, summary=is_summary, function=function)
     if architecture:
         facts["architecture"] = [network.facts() for network in _networks(found)]
-    if scopes:
+    if parameters:
         facts["scopes"] = scope_facts(found)
     if signature:
         facts["signature"] = {signature: _signature_facts(found, signature)}
