@@ -18,6 +18,7 @@ from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.onnx.builder import FLOAT32, SMALL, Builder, Refusal, Scope, Val, onnx_type
 from tfsmith.onnx.registry import NodeContext, lowerings
+from tfsmith.onnx.tf1_flow import Tf1Flow, has_tf1_flow
 from tfsmith.ops.families import ORDERING, PASSES_ON, WITHOUT_OUTPUTS
 from tfsmith.ops.shapes import infer
 from tfsmith.ops.sizes import Conflict, Dims, Known
@@ -195,15 +196,34 @@ class Driver:
 
     def lower_body(self, body: Body, env: dict[Endpoint, Val], wanted: Sequence[Endpoint]) -> None:
         """Lowers what these tensors of a body need, in the scope that is open. `env` has what is given."""
+        if has_tf1_flow(body):
+            Tf1Flow(self, body).lower(env, wanted)
+            return
         known = {tensor.node for tensor in env}
         starts = [tensor.node for tensor in wanted if tensor not in env]
         needed = body.ancestors([name for name in dict.fromkeys(starts) if name not in known], known)
         for node in body.topological_order():
             if node.name in needed and node.name not in known:
-                self._node(body, node, env)
+                self.lower_node(body, node, env)
 
-    def call(self, func: Func, args: Sequence[Val], where: str) -> list[Val]:
+    def snapshot(self) -> dict[tuple[str, str], list[str]]:
+        """What was found to have no form so far."""
+        return {key: list(nodes) for key, nodes in self._lacks.items()}
+
+    def restore(self, lacks: Mapping[tuple[str, str], list[str]]) -> None:
+        """Forgets what was found since then, for the body of a loop is lowered again."""
+        self._lacks = {key: list(nodes) for key, nodes in lacks.items()}
+
+    def call(
+        self, func: Func, args: Sequence[Val], where: str, wanted: Sequence[Endpoint] | None = None
+    ) -> list[Val]:
         """Lowers a function with these arguments, in the scope that is open; gives its results.
+
+        Args:
+            func: The function.
+            args: What it is given.
+            where: The node that calls it.
+            wanted: Tensors of its body, in place of its results.
 
         Raises:
             Refusal: It is not in the library, or functions call each other too deep.
@@ -221,6 +241,7 @@ class Driver:
             raise Refusal(f"function {func.name!r} takes {len(names)} arguments, and is given {len(args)}")
         env = {Endpoint(name, 0): arg for name, arg in zip(names, args, strict=True)}
         results = [function.resolve(function.ret[found.name]) for found in signature.outputs]
+        results = results if wanted is None else list(wanted)
         outer, self._where = self._where, f" in function {func.name!r}"
         prefix = self.b.prefix
         self._depth += 1
@@ -235,7 +256,7 @@ class Driver:
             raise Refusal(f"{missing[0]} of function {func.name!r} is not there")
         return [env[tensor] for tensor in results]
 
-    def _node(self, body: Body, node: Node, env: dict[Endpoint, Val]) -> None:
+    def lower_node(self, body: Body, node: Node, env: dict[Endpoint, Val]) -> None:
         """Lowers a node; what has no form is noted down, so that all of it is found in one go."""
         if node.op in WITHOUT_OUTPUTS or node.op in ORDERING:
             return
@@ -256,11 +277,19 @@ class Driver:
                 raise Refusal("an input is not there")
             found = self._lowered(node, attrs, given, dtypes, definition is None)
         except Refusal as refused:
-            self._lack(node.name, node.op, str(refused))
-            found = [self._stand_in(kind) for kind in dtypes or [None]]
+            self.refuse(node, str(refused), env, dtypes)
+            return
         for number, one in enumerate(found):
             if one is not None:
                 env[Endpoint(node.name, number)] = one
+
+    def refuse(
+        self, node: Node, reason: str, env: dict[Endpoint, Val], dtypes: Sequence[DType | None] = ()
+    ) -> None:
+        """Notes down that a node has no form; something stands for its outputs."""
+        self._lack(node.name, node.op, reason)
+        for number, kind in enumerate(dtypes or [None]):
+            env[Endpoint(node.name, number)] = self._stand_in(kind)
 
     def _stand_in(self, kind: DType | None) -> Val:
         """What stands for a tensor that could not be made, so that the rest is still looked at."""
