@@ -293,9 +293,7 @@ class _Loop:
             wanted = [self._results[at] for at in self._carried]
             return driver.call(n.node.func("body"), whole(carried), n.node.name, [*wanted, *items])
 
-        carried, stacked = emit_loop(
-            driver, [inputs[at] for at in self._carried], condition, body, n.node.name
-        )
+        carried, stacked = emit_loop(driver, [inputs[at] for at in self._carried], condition, body, n.node.name)
         result: list[Val | None] = list(inputs)
         for at, val in zip(self._carried, carried, strict=True):
             result[at] = val
@@ -386,4 +384,3 @@ def _length(n: NodeContext) -> Val:
     if held.count is None:
         raise Refusal("how long its list is depends on a loop")
     return b.narrow(b.squeeze(held.count, [0]), INT32)
-

@@ -171,6 +171,8 @@ class Driver:
         b.prefix = ""
         found = env.get(parse_input(given.tensor))
         if found is None:
+            node = parse_input(given.tensor).node
+            self._lack(node, self.graph[node].op, "it does not give this output in ONNX")
             return onnx_ir.Value(name=given.key)
         try:
             value = b.value(found)
@@ -214,9 +216,7 @@ class Driver:
         """Forgets what was found since then, for the body of a loop is lowered again."""
         self._lacks = {key: list(nodes) for key, nodes in lacks.items()}
 
-    def call(
-        self, func: Func, args: Sequence[Val], where: str, wanted: Sequence[Endpoint] | None = None
-    ) -> list[Val]:
+    def call(self, func: Func, args: Sequence[Val], where: str, wanted: Sequence[Endpoint] | None = None) -> list[Val]:
         """Lowers a function with these arguments, in the scope that is open; gives its results.
 
         Args:
@@ -283,9 +283,7 @@ class Driver:
             if one is not None:
                 env[Endpoint(node.name, number)] = one
 
-    def refuse(
-        self, node: Node, reason: str, env: dict[Endpoint, Val], dtypes: Sequence[DType | None] = ()
-    ) -> None:
+    def refuse(self, node: Node, reason: str, env: dict[Endpoint, Val], dtypes: Sequence[DType | None] = ()) -> None:
         """Notes down that a node has no form; something stands for its outputs."""
         self._lack(node.name, node.op, reason)
         for number, kind in enumerate(dtypes or [None]):
@@ -329,7 +327,17 @@ class Driver:
         as_first = _channels_first(b, inputs, known) if lowering.elementwise else None
         if as_first is not None:
             context = NodeContext(self, node, attrs, as_first, [_moved(one) for one in known], dtypes)
-        result = lowering.function(context)
+        try:
+            result = lowering.function(context)
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:  # a file may claim anything
+            text = " ".join(str(error).split())[:80]
+            raise Refusal(f"its attributes or inputs do not fit ({text})") from error
         found: list[Val | None] = [result] if isinstance(result, Val) else list(result)
         if as_first is not None:
             found = [

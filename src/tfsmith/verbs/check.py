@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import Hint, TfsmithError, UnsupportedError, call, data_of
+from tfsmith.errors import Hint, TfsmithError, UnsupportedError, UsageError, call, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_target, find_target, target_names
@@ -34,6 +34,8 @@ _COMMAND = "`tfsmith"
 _RELEASES = "tensorflow-"
 _ALL = Target("all", "all targets", "", "", "", frozenset())
 _ONNX = "onnx"
+_DATE = "2026-11-16"
+"""When the lowerings were last held against the answers of TensorFlow."""
 
 
 @record
@@ -189,7 +191,8 @@ def _target(name: str) -> Target:
     from tfsmith.onnx.registry import lowerings
 
     version = f"opset {DEFAULT_OPSET}"
-    return Target(_ONNX, "ONNX", version, f"the lowerings of tfsmith {__version__}", "", frozenset(lowerings()))
+    source = f"the lowerings of tfsmith {__version__}"
+    return Target(_ONNX, "ONNX", version, source, _DATE, frozenset(lowerings()))
 
 
 def _checked_onnx(
@@ -199,12 +202,16 @@ def _checked_onnx(
     from tfsmith.engines.program import make_program
     from tfsmith.verbs._onnx import OnnxOptions, lower_program
 
-    program = make_program(model, tuple(outputs) or None, signature=signature)
+    try:
+        program = make_program(model, tuple(outputs) or None, signature=signature)
+    except UsageError as error:  # nothing says what its outputs are
+        unclear = Obstacle("format", "", error.what, (), error.remedy or "")
+        return Checked(target, (unclear,), (), len(model.graph), True, path, all)
     lowered = lower_program(program, OnnxOptions())
-    remedy = Hint("cut it off ({convert(cut_at='TENSOR')} or {outputs}), replace it by a recipe, or keep it ({map_ops})")
-    obstacles = tuple(
-        Obstacle("op", one.op, f"{one.op}: {one.reason}", one.nodes, remedy) for one in lowered.lacks
+    remedy = Hint(
+        "cut it off ({convert(cut_at='TENSOR')} or {outputs}), replace it by a recipe, or keep it ({map_ops})"
     )
+    obstacles = tuple(Obstacle("op", one.op, f"{one.op}: {one.reason}", one.nodes, remedy) for one in lowered.lacks)
     count = len(program.flat(frozenset(key for key, port in program.inputs.items() if port.required)).graph)
     return Checked(target, obstacles, lowered.notes, count, True, path, all)
 

@@ -82,7 +82,9 @@ def read_onnx(path: Path) -> OnnxFacts:
                     found = part_value
             opsets[domain] = found
     if graph is None or not version or not opsets:
-        raise WrongFileError("this is no ONNX model", path=path, remedy="pass a file that convert wrote, or another ONNX")
+        raise WrongFileError(
+            "this is no ONNX model", path=path, remedy="pass a file that convert wrote, or another ONNX"
+        )
     counts: dict[str, int] = {}
     inputs: list[OnnxTensor] = []
     outputs: list[OnnxTensor] = []
