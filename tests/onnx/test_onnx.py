@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy
-import onnx
 import pytest
 
+import onnx
 import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.engines.onnxruntime import OnnxSession
