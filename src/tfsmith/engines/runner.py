@@ -15,6 +15,7 @@ from tfsmith.engines.feeds import bind_feeds, find_input, unknown_input
 from tfsmith.engines.onnxruntime import OnnxProgram
 from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import ENGINES, Compiled, LackError, Options, Port, engine_named
+from tfsmith.engines.split import SPLIT, compile_split
 from tfsmith.errors import EngineError, TfsmithError, UsageError
 from tfsmith.storage.sink import explained
 
@@ -82,6 +83,9 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
         except LackError as refused:
             error = refused
             refusals.append(refused.what)
+            parts = compile_split(program, options, refused.lacks) if name == "openvino" and engine == AUTO else None
+            if parts is not None:
+                return Runner(program, SPLIT, parts)
         except TfsmithError as refused:
             if name == names[-1]:
                 raise
