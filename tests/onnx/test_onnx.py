@@ -81,6 +81,29 @@ def test_encoders(name: str, tmp_path: Path) -> None:
         assert all(dim.WhichOneof("value") for dim in value.type.tensor_type.shape.dim)
 
 
+def test_layer_norms_and_gelus_are_ops_of_their_own(tmp_path: Path) -> None:
+    path = encoder("transformers-bert", tmp_path)
+    assert tfsmith.convert(path, tmp_path / "a.onnx")
+    counts = ops_of(tmp_path / "a.onnx")
+    assert (counts["LayerNormalization"], counts["Erf"], counts.get("Gelu")) == (5, 2, None)
+    assert tfsmith.convert(path, tmp_path / "b.onnx", opset=20, verify=True)
+    counts = ops_of(tmp_path / "b.onnx")
+    assert (counts["LayerNormalization"], counts["Gelu"], counts.get("Erf")) == (5, 2, None)
+
+
+def test_what_is_nearly_a_layer_norm_is_none(tmp_path: Path) -> None:
+    """The mean that is taken away is that of another tensor than the one that the variance is of."""
+    one, two = constant("axis", [-1]), constant("eps", 1e-3, FLOAT32)
+    given = {"T": FLOAT32, "Tidx": INT32, "keep_dims": True}
+    nodes = [placeholder("x", -1, 8), placeholder("z", -1, 8), one, two]
+    nodes += [Node("mean", "Mean", ("x", "axis"), given), Node("other", "Mean", ("z", "axis"), given)]
+    nodes += [Node("d", "SquaredDifference", ("x", "other"), {"T": FLOAT32}), Node("v", "Mean", ("d", "axis"), given)]
+    nodes += [Node("e", "AddV2", ("v", "eps"), {"T": FLOAT32}), Node("r", "Rsqrt", ("e",), {"T": FLOAT32})]
+    nodes += [Node("c", "Sub", ("x", "mean"), {"T": FLOAT32}), Node("y", "Mul", ("c", "r"), {"T": FLOAT32})]
+    tfsmith.convert(graph_model(*nodes), tmp_path / "n.onnx", outputs=["y"], verify=True)
+    assert "LayerNormalization" not in ops_of(tmp_path / "n.onnx")
+
+
 def test_a_checkpoint_of_googles_bert(tmp_path: Path) -> None:
     write_saved_model(bert_classifier(), tmp_path / "bert")
     done = tfsmith.convert(tmp_path / "bert", tmp_path / "model.onnx", verify=True)

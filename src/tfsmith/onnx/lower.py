@@ -17,6 +17,7 @@ from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.onnx.builder import FLOAT32, SMALL, Builder, Refusal, Scope, Val, onnx_type
+from tfsmith.onnx.raised import Gelu, Norm, find_raised
 from tfsmith.onnx.registry import NodeContext, lowerings
 from tfsmith.onnx.tf1_flow import Tf1Flow, has_tf1_flow
 from tfsmith.ops.families import ORDERING, PASSES_ON, WITHOUT_OUTPUTS
@@ -34,6 +35,8 @@ OPSETS = range(18, 24)
 _IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 """The version of the file format that came with each version of the ops, so that readers of that time take it."""
 _HANDED_ON = PASSES_ON | {"IdentityN"}
+_GELU = 20
+"""The first version of the ops that has Gelu."""
 _DEPTH = 40
 """Functions that call functions; real models have a few."""
 
@@ -123,6 +126,7 @@ class Driver:
         self._lacks: dict[tuple[str, str], list[str]] = {}
         self._depth = 0
         self._where = ""
+        self._raised = find_raised(graph)
         self.notes: dict[str, None] = {}
 
     def run(self, inputs: Sequence[Given], outputs: Sequence[Given]) -> Lowered:
@@ -263,6 +267,8 @@ class Driver:
         if node.op == "Const":
             env[Endpoint(node.name, 0)] = self._constant(node)
             return
+        if body is self.graph and self._is_raised(node, env):
+            return
         sources = [body.resolve(text) for text in node.inputs if not text.startswith("^")]
         inputs = [env.get(tensor) for tensor in sources]
         definition = body.op_def(node.op)
@@ -282,6 +288,43 @@ class Driver:
         for number, one in enumerate(found):
             if one is not None:
                 env[Endpoint(node.name, number)] = one
+
+    def _is_raised(self, node: Node, env: dict[Endpoint, Val]) -> bool:
+        """Emits what ONNX has one op for; false if the node is not such."""
+        tensor = Endpoint(node.name, 0)
+        made = self._raised.get(tensor)
+        if made is None or made.x not in env or env[made.x].dims is None or env[made.x].array is not None:
+            return False
+        self.b.prefix = node.name
+        found = self._norm(made, env) if isinstance(made, Norm) else self._gelu(made, env[made.x])
+        if found is None:
+            return False
+        env[tensor] = found
+        self._named(node, [found], self.b.scope.nodes[-1:])
+        return True
+
+    def _norm(self, made: Norm, env: Mapping[Endpoint, Val]) -> Val | None:
+        b, x = self.b, env[made.x]
+        width = (x.dims or (None,))[-1]
+        weights = [None if one is None else env.get(one) for one in (made.gamma, made.beta)]
+        gamma, beta = weights
+        if made.gamma is None and isinstance(width, int):
+            gamma = b.const(numpy.ones(width), FLOAT32)
+        if gamma is None or (made.beta is not None and beta is None):
+            return None
+        if any(one is not None and (one.dims is None or len(one.dims) != 1) for one in (gamma, beta)):
+            return None
+        return b.op("LayerNormalization", x, gamma, beta, axis=-1, epsilon=made.epsilon, known=Known(x.dims))
+
+    def _gelu(self, made: Gelu, x: Val) -> Val | None:
+        b = self.b
+        if b.opset >= _GELU:
+            return b.op("Gelu", x, approximate="tanh" if made.by_tanh else "none", known=Known(x.dims))
+        if made.by_tanh:
+            return None
+        gate = b.op("Erf", b.op("Mul", x, b.const(0.5**0.5, FLOAT32)))
+        gate = b.op("Add", gate, b.const(1, FLOAT32))
+        return b.op("Mul", b.op("Mul", x, b.const(0.5, FLOAT32)), gate, known=Known(x.dims))
 
     def refuse(self, node: Node, reason: str, env: dict[Endpoint, Val], dtypes: Sequence[DType | None] = ()) -> None:
         """Notes down that a node has no form; something stands for its outputs."""

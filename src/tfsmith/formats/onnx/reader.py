@@ -17,7 +17,7 @@ __all__ = ["OnnxFacts", "OnnxTensor", "read_onnx"]
 _MOST = 5_000_000
 """Fields of one message; no real model has more nodes."""
 _DEPTH = 32
-_NAMES = MappingProxyType({number: name for name, number in reversed(ELEMENT_TYPES.items())})
+_NAMES = MappingProxyType({number: name for name, number in reversed(list(ELEMENT_TYPES.items()))})
 
 
 @record
