@@ -11,8 +11,6 @@ from tfsmith.records import record
 
 __all__ = ["Gelu", "Norm", "find_raised"]
 
-_ROOTS = frozenset({"Rsqrt", "Sqrt", "Pow"})
-_GATES = frozenset({"Erf", "Erfc", "Tanh"})
 _FLOAT = "float32"
 
 
@@ -37,8 +35,8 @@ class Gelu:
 def find_raised(graph: Graph) -> dict[Endpoint, Norm | Gelu]:
     """The tensors of a graph that are layer norms or GELUs of other tensors. Linear; reads no weights."""
     ops = {node.op for node in graph}
-    if not (ops & _ROOTS and "Mean" in ops) and not ops & _GATES:
-        return {}
+    if "Mean" not in ops and ops.isdisjoint({"Erf", "Erfc"}) and "Tanh" not in ops:
+        return {}  # nothing of the kind can be there
     inference = Inference(graph, trust_notes=False)
     raised = Raised(graph, inference)
     found: dict[Endpoint, Norm | Gelu] = {}
