@@ -53,6 +53,7 @@ THIRD_PARTY = {
     "tomllib": ("weights.maps", "formats.recipe.toml"),
     "PIL": ("verbs._feed_values", "ops.values.*"),
     "openvino": ("engines.openvino",),
+    "fsspec": ("storage.remote",),
     "starlette": ("server.rest",),
     "uvicorn": ("server.run",),
     "grpc": ("server.grpc_door",),
