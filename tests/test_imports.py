@@ -65,7 +65,7 @@ for extra in ([], ["--all"], ["--json"], ["--nodes", "--json"]):
 
 
 def test_show_needs_no_protobuf_in_python(saved_model: Path) -> None:
-    """Where protobuf has its library in C, its implementation in Python is not loaded; without one, it does the same."""
+    """Where protobuf has its library in C, its implementation in Python stays away; without one, it does the same."""
     code = "import sys; from tfsmith.cli.main import main; assert main(['show', sys.argv[1], '--all']) == 0"
     native = python("-c", f"{code}\n{_UNLOADED}", str(saved_model))
     assert (native.returncode, native.stderr) == (0, "")
