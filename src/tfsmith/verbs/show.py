@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import Hint, NotFoundInModelError, UsageError
@@ -63,6 +65,8 @@ class Shown(Result):
     def report(self) -> Iterator[Section]:
         """All sections that the facts allow, in reading order."""
         facts = self.facts
+        if "onnx" in facts:
+            yield from _onnx_sections(facts["onnx"])
         if "kind" in facts:
             yield _summary(facts)
             yield from (_signature(key, signature) for key, signature in facts.get("signatures", {}).items())
@@ -127,7 +131,7 @@ def show(
     Reads structure only: weights stay in their file, unless their checksums are asked for.
 
     Args:
-        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
+        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder; or an .onnx file.
         signature: Only this signature.
         variables: Every variable with dtype, shape and size.
         ops: How often each op is used.
@@ -154,6 +158,12 @@ def show(
         tfsmith show saved_model --function __inference_serve_371 --nodes
         tfsmith show model.ckpt-1603 --variables --json
     """
+    if isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".onnx":
+        wants = (signature, nodes, function, collections, functions, outputs, architecture, text, checksums)
+        if any(wants):
+            what = "of an ONNX file, inputs, outputs, ops and weights are shown"
+            raise UsageError(what, path=model, remedy="pass {variables=True} or {ops=True}, or nothing")
+        return _shown_onnx(Path(model), variables=variables or all, ops=ops or all)
     found = open_model(model, shared)
     if text:
         if function:
@@ -173,6 +183,60 @@ def show(
     if checksums:
         facts["verified"] = verify_checksums(found)
     return Shown(found, facts)
+
+
+def _shown_onnx(path: Path, *, variables: bool, ops: bool) -> Shown:
+    """What is inside an ONNX file."""
+    from tfsmith.formats.onnx.reader import read_onnx  # few files are
+
+    found = read_onnx(path)
+
+    def row(one: Any) -> dict[str, Any]:
+        shape = None if one.shape is None else list(one.shape)
+        return {"name": one.name, "dtype": one.dtype, "shape": shape}
+
+    facts: dict[str, Any] = {
+        "onnx": {
+            "ir_version": found.ir_version,
+            "opsets": found.opsets,
+            "producer": found.producer,
+            "inputs": [row(one) for one in found.inputs],
+            "outputs": [row(one) for one in found.outputs],
+            "nodes": sum(found.ops.values()),
+            "weights": len(found.weights),
+            "bytes": sum(one.nbytes for one in found.weights),
+            "external": list(found.external),
+        }
+    }
+    shown = dict(list(found.ops.items())[:_TOP_OPS])
+    facts["op_list"] = found.ops if ops else shown
+    if variables:
+        facts["onnx"]["weight_list"] = [{**row(one), "bytes": one.nbytes} for one in found.weights]
+    return Shown(Model("graphdef", ()), facts)
+
+
+def _onnx_sections(facts: Mapping[str, Any]) -> Iterator[Section]:
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in facts["opsets"].items())
+    beside = f", in {', '.join(facts['external'])}" if facts["external"] else ""
+    rows = [
+        ("kind", f"ONNX, opset {opsets}"),
+        ("written by", facts["producer"] or "?"),
+        ("nodes", human_count(facts["nodes"])),
+        ("weights", f"{human_count(facts['weights'])} ({human_bytes(facts['bytes'])}{beside})"),
+    ]
+    yield Section("", rows)
+    for title in ("inputs", "outputs"):
+        yield Section(title, [(one["name"], one["dtype"], _onnx_shape(one["shape"])) for one in facts[title]])
+    if "weight_list" in facts:
+        listed = [
+            (one["name"], one["dtype"], _onnx_shape(one["shape"]), human_bytes(one["bytes"]))
+            for one in facts["weight_list"]
+        ]
+        yield Section("weights", listed, ("name", "dtype", "shape", "size"))
+
+
+def _onnx_shape(shape: Sequence[object] | None) -> str:
+    return "?" if shape is None else f"[{', '.join(map(str, shape))}]"
 
 
 def _networks(model: Model) -> tuple[Network, ...]:
