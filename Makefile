@@ -37,10 +37,16 @@ $(DEMO)/.ready: $(SOURCES)
 demo: $(DEMO)/.ready
 	$(DEMO)/bin/tfsmith demo
 
+# With PINNED=1 nothing is installed whose hash is not in the file of pins, for the Pythons that it was made for.
 $(VENV)/.check: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
+ifdef PINNED
+	$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: --requirement tools/check-requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[check]'
+endif
 	@touch $@
 
 $(VENV)/.check-all: $(VENV)/.check
@@ -60,6 +66,23 @@ $(VENV)/.op: $(VENV)/.test $(OP)
 		echo "skipped: native/bert_op is not built, for there is no C++ compiler"; \
 	fi
 
+# The page of `view` is tested in a real Chromium, and built again with node to see that it is what its sources give.
+# Without them, what needs them says so and is skipped.
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	@if command -v npm >/dev/null; then \
+		echo "npm ci, in web/"; cd web && npm ci --no-audit --no-fund --loglevel=error; \
+	else \
+		echo "skipped: web/ is not built, for there is no npm"; \
+	fi
+
+.PHONY: chromium
+chromium:
+	@if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		echo "apt-get install chromium"; \
+		(apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium) >/dev/null 2>&1 \
+			|| echo "skipped: chromium cannot be installed"; \
+	fi
+
 $(VENV)/.docs: $(VENV)/.check
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
@@ -70,13 +93,13 @@ check: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m "not tensorflow and not slow" -n 2 --dist loadfile $(UNIT)
 
-check-all: $(VENV)/.check-all
+check-all: $(VENV)/.check-all web/node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m "not tensorflow" -n 2 --dist loadfile tests
 
-test: $(VENV)/.op
+test: $(VENV)/.op web/node_modules/.package-lock.json chromium
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -121,4 +144,4 @@ wheel: $(VENV)/.check
 	$(BIN)/python -m build --quiet --outdir dist .
 
 clean:
-	rm -rf $(VENV) $(DEMO) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/.models
+	rm -rf $(VENV) $(DEMO) web/node_modules build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/.models

@@ -59,6 +59,7 @@ ELSEWHERE = {
     "10: copying": "storage/test_storage.py::test_a_file_that_shrinks_is_an_error",
     "10: SIGHUP": "hostile/test_memory.py::test_a_terminated_command_leaves_nothing_behind",
     "13: cut off": "verbs/test_show.py::test_a_graph_that_is_cut_off_is_shown_with_a_warning",
+    "13: cut off, viewed": "verbs/test_view.py::test_a_graph_that_is_cut_off_is_viewed_with_a_warning",
     "13: an empty base name": "formats/test_opener.py::test_a_checkpoint_with_an_empty_base_name",
     "14: warnings are grouped": "verbs/test_patterns.py::test_alike_warnings_are_one",
     "14: errors are short": "test_errors.py::test_an_error_is_one_short_line_and_keeps_its_parts",
@@ -191,7 +192,7 @@ def test_case_4_one_truth_about_weights(folder: Path, says: Says) -> None:
 def test_case_5_tables_name_their_versions(folder: Path, says: Says) -> None:
     listed = {one["name"]: one for one in json.loads(says(0, "check", "--list", "--json"))}
     assert all(one["version"] and one["source"] and one["date"] for one in listed.values())
-    found = says(0, "check", "frozen.pb", "--for", "onnx")
+    found = says(0, "check", "frozen.pb", "--for", "tf2onnx")
     assert re.search(r"note: of .* only the ops' names are known: types, attributes and shapes were not tried\n", found)
 
 

@@ -116,7 +116,9 @@ def _work(verb: Verb, parsed: Namespace, spell: Speller) -> int:
     tells_steps = any(option.kind == "Progress" for option in verb.options)
     with progress("" if tells_steps else verb.name) as step:
         result = verb.function(**arguments, **({"progress": step} if tells_steps else {}))
-    return _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
+    code = _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
+    result.stay()
+    return code
 
 
 def _show(result: Result, spell: Speller, *, as_json: bool, out: object) -> int:

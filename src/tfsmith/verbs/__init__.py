@@ -13,6 +13,7 @@ __all__ = ["VERBS"]
 VERBS = MappingProxyType(
     {
         "show": ("show.show", "what is inside a model"),
+        "view": ("view.view_model", "a page that shows a model, in a browser and without network"),
         "freeze": ("freeze.freeze", "turns variables into constants: one self-contained graph"),
         "export": ("export.export", "writes a SavedModel with real variables, ready for serving"),
         "thaw": ("thaw.thaw", "turns the constants of a frozen graph back into variables, to train it further"),

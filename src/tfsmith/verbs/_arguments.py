@@ -320,6 +320,7 @@ WORDS: Mapping[str, _Word] = MappingProxyType(
         "int": _Word(_whole, "a whole number", "1"),
         "float": _Word(_number, "a number", "0.1"),
         "bool": _Word(_truth, "True or False", "True"),
+        "Serves": _Word(_truth, "True or False", "True"),
         "FilePath": _Word(_path, "a path", "'...'"),
         "Out": _Word(_path, "a path", "'...'"),
         "Names": _Word(_names, "names", "['a', 'b']"),

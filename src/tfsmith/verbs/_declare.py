@@ -20,6 +20,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `Shapes` | `--name NAME=1,128`, several times | a dict of tuples, unknown sizes None |
 | `Signatures` | `--signature NAME`, `--input` and `--output KEY=TENSOR`, in order | a dict of pairs of dicts |
 | `Progress` | no flag: the command shows on a terminal what a long step does | |
+| `Serves` | no flag: the command serves what Python only makes | |
 | `Entries`, `SignatureName` | no flags: the short form of `Signatures` in Python | |
 | `Out`, `Out | None` | `-o`, `--out`: required, or not | a path |
 | `FilePath`, also `| None` | `--name FILE` | a path |
@@ -106,7 +107,7 @@ _KIND_METAVARS = MappingProxyType(
 REPEATED = frozenset({"Many", "Words", "Globs", "Files", "Pairs", "Feeds", "Renames", "Shapes", "Signatures"})
 LISTED = frozenset({"Names", "NamePairs", "Sizes"})
 """Several in one text, joined by commas."""
-WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress"})
+WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress", "Serves"})
 _OPTIONAL_PLACE = "ModelOrPath | None"
 """What is told by its place and may be left out."""
 _SECTIONS = frozenset({"Args:", "Attributes:", "Returns:", "Raises:", "Example:", "Examples:"})

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
+from tfsmith.storage.mounts import spelled
 from tfsmith.verbs._arguments import checked
 from tfsmith.view.text import Section, human_bytes, plain_text
 
@@ -51,6 +52,7 @@ __all__ = [
     "ProvesFolder",
     "Renames",
     "Result",
+    "Serves",
     "Shapes",
     "SignatureName",
     "Signatures",
@@ -75,6 +77,7 @@ NamePairs: TypeAlias = "Sequence[str] | Mapping[str, str]"
 Sizes: TypeAlias = "Sequence[int]"
 Feeds: TypeAlias = "Mapping[str, Any] | Sequence[str]"
 Progress: TypeAlias = "Callable[[str], None]"
+Serves: TypeAlias = bool
 Many: TypeAlias = "Sequence[str]"
 Files: TypeAlias = "Sequence[FilePath]"
 Words: TypeAlias = "Sequence[str]"
@@ -237,8 +240,11 @@ class Result(ABC):
     def to_json(self) -> dict[str, Any] | list[Any]:
         """The same as plain data, ready for JSON."""
 
+    def stay(self) -> None:  # noqa: B027
+        """What the command does last, once it has printed the result: serves a page, until it is interrupted."""
+
     def __str__(self) -> str:
-        return plain_text(self.report()) if self.text is None else self.text
+        return spelled(plain_text(self.report()) if self.text is None else self.text)
 
     def __bool__(self) -> bool:
         return True
