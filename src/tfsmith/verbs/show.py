@@ -20,6 +20,7 @@ from tfsmith.view.summary import (
     function_facts,
     node_facts,
     op_facts,
+    scope_facts,
     shape_facts,
     signature_facts,
     summary_facts,
@@ -41,6 +42,8 @@ __all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_fa
 FLAGS = {"checksums": ("--verify",)}
 _PARTS = ("variables", "ops", "nodes", "collections", "functions", "outputs")
 _TOP_OPS = 8
+_BAR = 40
+"""The width of the longest bar."""
 
 
 @record
@@ -74,6 +77,8 @@ class Shown(Result):
             yield _variables(facts["variable_list"])
         if "architecture" in facts:
             yield _architecture(facts["architecture"])
+        if "scopes" in facts:
+            yield _scopes(facts["scopes"])
         if "op_list" in facts:
             rows = [(op, human_count(count)) for op, count in facts["op_list"].items()]
             yield Section("ops", rows, right=frozenset({1}))
@@ -115,6 +120,7 @@ def show(
     functions: bool = False,
     outputs: bool = False,
     architecture: bool = False,
+    parameters: bool = False,
     all: bool = False,
     text: bool = False,
     checksums: bool = False,
@@ -136,7 +142,8 @@ def show(
         outputs: Likely inputs and outputs, with the reason.
         architecture: What the network is, from what it computes: transformers with their sizes and heads, convolutional
             nets, LSTMs and GRUs.
-        all: All of these but the architecture.
+        parameters: Parameters by scope, as bars: where the weights are.
+        all: All of these but architecture and parameters.
         text: The GraphDef as text, as TensorFlow writes it. Reads the weights in it.
         checksums: Read every tensor and check its checksum.
 
@@ -165,10 +172,12 @@ def show(
     wanted = zip(_PARTS, (variables, ops, nodes, collections, functions, outputs), strict=True)
     parts = {part for part, is_wanted in wanted if all or is_wanted}
     parts |= {"functions"} if function else set()
-    is_summary = all or not (parts or signature or architecture)
+    is_summary = all or not (parts or signature or architecture or parameters)
     facts = show_facts(found, parts=parts, summary=is_summary, function=function)
     if architecture:
         facts["architecture"] = [network.facts() for network in _networks(found)]
+    if parameters:
+        facts["scopes"] = scope_facts(found)
     if signature:
         facts["signature"] = {signature: _signature_facts(found, signature)}
     if checksums:
@@ -443,6 +452,22 @@ def _variables(rows: Sequence[Mapping[str, Any]]) -> Section:
 def _architecture(networks: Sequence[Mapping[str, Any]]) -> Section:
     rows = [(", ".join(one["signatures"]) or one["function"] or "the graph", one["text"]) for one in networks]
     return Section("architecture", rows, notes=() if rows else ("nothing was recognised",))
+
+
+def _bar(row: Mapping[str, Any], most: int) -> str:
+    full = "\N{FULL BLOCK}" * round(_BAR * row["parameters"] / most)
+    return full or "\N{LEFT ONE QUARTER BLOCK}" * bool(row["parameters"])
+
+
+def _scopes(rows: Sequence[Mapping[str, Any]]) -> Section:
+    most = max((row["parameters"] for row in rows), default=0) or 1
+    total = sum(row["parameters"] for row in rows) or 1
+    table = [
+        (row["scope"], human_count(row["parameters"]), f"{100 * row['parameters'] / total:.1f}%", _bar(row, most))
+        for row in rows
+    ]
+    notes = () if rows else ("there are no variables: a frozen graph has its weights in constants",)
+    return Section("parameters by scope", table, notes=notes, right=frozenset({1, 2}))
 
 
 def _collections(collections: Mapping[str, Any]) -> Iterable[Section]:
