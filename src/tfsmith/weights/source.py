@@ -82,14 +82,17 @@ def weights_of(model: Model, *, constants: bool = False) -> Weights:
         metadata = model.variables.metadata
         files |= dict.fromkeys(model.variables.files)
     names: Mapping[str, tuple[str, ...]] = {}
+    keras = model.keras
     if constants:
         tensors: Mapping[str, Tensor] = {node.name: value for node, value in _constants(model)}
     elif model.variables or not model.has_graph:
         names = variable_names(model)
+        if isinstance(model.variables, Weights):
+            names = {**model.variables.names, **names}
         tensors = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     else:
         tensors = _frozen(model)
-    return Weights(tensors, metadata, tuple(files), model.path, names=names)
+    return Weights(tensors, metadata, tuple(files), model.path, names=names, keras=keras)
 
 
 def _constants(model: Model) -> list[tuple[Node, Tensor]]:
