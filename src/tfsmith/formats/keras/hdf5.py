@@ -194,12 +194,12 @@ class _Walk:
         h5t = self._h5py.h5t
         kind, dims = attribute.get_type(), attribute.shape
         count = prod(dims) if dims else 1
+        if count == 0:
+            return ()
         size = attribute.get_storage_size()
         if count > _MOST_TEXTS or size > MAX_SMALL_MESSAGE:
             what = f"its attribute {name!r} claims {count} values in {size} bytes"
             raise self._problem(what, path, LimitError, _DISTRUST)
-        if count == 0:
-            return ()
         if kind.get_class() == h5t.STRING:
             if kind.is_variable_str():
                 self._check_texts(count, name, path)
