@@ -208,7 +208,8 @@ def weights(
         reverse: From the map's target names to its source names.
         strict: A weight that the map leaves over is an error.
         finite: NaNs and infinities are an error. Reads all values.
-        out: Where to write: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint.
+        out: Where to write: `NAME.safetensors`, `NAME.npz`, `NAME.h5`, `NAME.weights.h5`, `NAME.keras`, or `NAME.ckpt`: a
+            checkpoint.
         max_shard_size: Several safetensors files of at most so much each, such as 5GB.
         metadata: Store this beside the weights.
         compare: Another model to compare with; the answer is no if they differ.
@@ -455,7 +456,7 @@ def save_weights(
     weights: Tensors,
     path: FilePath,
     *,
-    as_: Literal["checkpoint", "npz", "safetensors"] | None = None,
+    as_: Literal["checkpoint", "npz", "safetensors", "h5", "keras"] | None = None,
     metadata: Texts | None = None,
     max_shard_bytes: int | None = None,
     inputs: Files = (),
@@ -465,7 +466,8 @@ def save_weights(
 
     Args:
         weights: Tensors or arrays by name; `load_weights` gives them.
-        path: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint that TensorFlow restores by names.
+        path: `NAME.safetensors`, `NAME.npz`, `NAME.h5` or `NAME.keras`, or `NAME.ckpt`: a checkpoint that TensorFlow
+            restores by names.
         as_: What to write, whatever the name says.
         metadata: What to store beside them, as text by key, on top of what their own file said. Not in checkpoints.
         max_shard_bytes: For safetensors: begin another file where one would hold more; an index names them all.
@@ -485,9 +487,10 @@ def save_weights(
     given = Weights.of(weights)
     stored = {**given.metadata, **(metadata or {})}
     destination = destination_of(path, as_, "checkpoint", may=WEIGHT_KINDS)
-    if metadata and destination.kind == "checkpoint":
-        remedy = "leave it out, or write .npz or .safetensors"
-        raise UsageError("a checkpoint holds no metadata", path=path, remedy=remedy)
+    if metadata and destination.kind in ("checkpoint", "keras"):
+        remedy = "leave it out, or write .npz, .h5 or .safetensors"
+        what = "a checkpoint holds no metadata" if destination.kind == "checkpoint" else "a .keras file holds only its own"
+        raise UsageError(what, path=path, remedy=remedy)
     with destination.output((*given.files, *inputs), force=force) as output:
         place = destination.at(output.aside)
         files = write_weights(given, place, metadata=stored, max_shard_bytes=max_shard_bytes)

@@ -29,11 +29,9 @@ from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_SMALL_MESSAGE
 from tfsmith.records import record, replace
 from tfsmith.storage.span import Span, SpanFile, open_file
 
-__all__ = ["ARCHIVE_CONFIG", "ARCHIVE_WEIGHTS", "NAMES_MARK", "keras_of", "open_keras_archive", "open_keras_h5"]
+__all__ = ["ARCHIVE_CONFIG", "ARCHIVE_METADATA", "ARCHIVE_WEIGHTS", "keras_of", "open_keras_archive", "open_keras_h5"]
 
 ARCHIVE_CONFIG, ARCHIVE_METADATA, ARCHIVE_WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
-NAMES_MARK = "tfsmith_names"
-"""The attribute of files that we wrote from names without `:0` at their end; all others get it, as in Keras 2."""
 _OPTIMIZER = "optimizer_weights"
 _MOST_MEMBERS = 10_000
 _LOCAL_HEADER = 30
@@ -99,7 +97,6 @@ def _model(weights: Weights, path: Path) -> Model:
 
 def _legacy(found: Hdf5, root: str, span: Span) -> Weights:
     """The layout of Keras 1 and 2: a group for each layer, whose weights have the names of their variables."""
-    is_marked = bool(found.text("", NAMES_MARK))
     tensors: dict[str, Tensor] = {}
     places: dict[str, str] = {}
     groups: dict[str, list[str]] = {}
@@ -112,7 +109,7 @@ def _legacy(found: Hdf5, root: str, span: Span) -> Weights:
             if place not in found.tensors:
                 what = f"the weight {name[:80]!r} is listed, but is not there"
                 raise CorruptFileError(what, path=span.name, where=f"layer {label!r}", remedy=_REMEDY)
-            plain = name if is_marked else name.removesuffix(":0")
+            plain = name.removesuffix(":0")
             key = f"{scope}{plain}"
             if key in tensors:  # layers of two models inside may share a name; their groups do not
                 key = f"{scope}{label}/{plain}"

@@ -85,7 +85,7 @@ class Hdf5:
 
 _WANTED = re.compile(
     r"(layer_names|weight_names)\d*|backend|keras_version|model_config|training_config|nb_layers|nb_params|name|dtype"
-    r"|tfsmith_version|tfsmith_metadata|tfsmith_names"
+    r"|tfsmith_version|tfsmith_metadata"
 )
 
 
