@@ -20,9 +20,27 @@ _TEXT = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 2, "num_attent
          "max_position_embeddings": 10}  # fmt: skip
 _BART = {"vocab_size": 20, "d_model": 8, "encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 2,
          "decoder_attention_heads": 2, "encoder_ffn_dim": 12, "decoder_ffn_dim": 12, "max_position_embeddings": 10,
-         "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2, "forced_eos_token_id": 2}  # fmt: skip
-_GPT2 = {"vocab_size": 20, "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 10, "bos_token_id": 0, "eos_token_id": 0}
-_T5 = {"vocab_size": 20, "d_model": 8, "d_kv": 4, "d_ff": 12, "num_layers": 2, "num_heads": 2, "decoder_start_token_id": 0}
+         "pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2,
+         "forced_eos_token_id": 2}  # fmt: skip
+_GPT2 = {
+    "vocab_size": 20,
+    "n_embd": 8,
+    "n_layer": 2,
+    "n_head": 2,
+    "n_positions": 10,
+    "bos_token_id": 0,
+    "eos_token_id": 0,
+}
+_T5 = {
+    "vocab_size": 20,
+    "d_model": 8,
+    "d_kv": 4,
+    "d_ff": 12,
+    "num_layers": 2,
+    "num_heads": 2,
+    "decoder_start_token_id": 0,
+}
+_T5_NEW = {**_T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}
 _VIT = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12, "image_size": 8,
         "patch_size": 4, "num_channels": 3}  # fmt: skip
 _WHISPER = {**_BART, "num_mel_bins": 5, "max_source_positions": 6, "max_target_positions": 10, "suppress_tokens": None,
@@ -40,7 +58,7 @@ PAIRS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "gpt2": ("GPT2", "GPT2LMHeadModel", _GPT2),
     "gpt2-base": ("GPT2", "GPT2Model", _GPT2),
     "t5": ("T5", "T5ForConditionalGeneration", _T5),
-    "t5-v1.1": ("T5", "T5ForConditionalGeneration", {**_T5, "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    "t5-v1.1": ("T5", "T5ForConditionalGeneration", _T5_NEW),
     "bart": ("Bart", "BartForConditionalGeneration", _BART),
     "vit": ("ViT", "ViTForImageClassification", _VIT),
     "vit-base": ("ViT", "ViTModel", _VIT),
@@ -93,8 +111,9 @@ def main() -> None:
 
 {lines}
 
-`NAME.h5.xz` is the `tf_model.h5` that the TensorFlow class of transformers wrote. `NAME.safetensors.xz` is what the PyTorch class
-wrote after it had read that file (`from_pretrained(..., from_tf=True)`, then `save_pretrained`). `NAME.json` is the config.
+`NAME.h5.xz` is the `tf_model.h5` that the TensorFlow class of transformers wrote. `NAME.safetensors.xz` is what the
+PyTorch class wrote after it had read that file (`from_pretrained(..., from_tf=True)`, then `save_pretrained`).
+`NAME.json` is the config.
 """
     (folder / "PROVENANCE.md").write_text(text, "utf-8")
 

@@ -85,7 +85,17 @@ KINDS = MappingProxyType(
 """All kinds of files that an ending may mean."""
 MODEL_KINDS: tuple[FileKind, ...] = ("pb", "pbtxt", "meta", "saved_model", "checkpoint")
 WEIGHT_KINDS: tuple[FileKind, ...] = ("checkpoint", "npz", "safetensors", "h5", "keras")
-ALL_KINDS: tuple[FileKind, ...] = ("pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras")
+ALL_KINDS: tuple[FileKind, ...] = (
+    "pb",
+    "pbtxt",
+    "meta",
+    "saved_model",
+    "checkpoint",
+    "npz",
+    "safetensors",
+    "h5",
+    "keras",
+)
 _OF_MODEL: MappingProxyType[Kind, FileKind] = MappingProxyType(
     {"graphdef": "pb", "metagraph": "meta", "saved_model": "saved_model", "checkpoint": "checkpoint"}
 )

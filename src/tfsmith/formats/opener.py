@@ -30,7 +30,8 @@ _STEP_WHAT = "{step} chooses among the checkpoints of a folder"
 def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None = None) -> Model:
     """Opens a SavedModel folder, a `.meta`, a GraphDef, a checkpoint prefix, or a folder with checkpoints.
 
-    Weights without a graph (`.safetensors`, its index, `.npz`) and Keras' files (`.h5`, `.keras`) open as a checkpoint does.
+    Weights without a graph (`.safetensors`, its index, `.npz`) and Keras' files (`.h5`, `.keras`) open
+    as a checkpoint does.
 
     Args:
         path: Any of these.

@@ -96,19 +96,31 @@ class LayerRow:
     trainable: bool | None = None
 
 
-def layer_rows(layers: Sequence[Layer], tensors: Mapping[str, Tensor], depth: int = 0) -> Iterator[LayerRow]:
-    """The tree of layers, from the top, with the shapes of their weights. No I/O."""
+def layer_rows(
+    layers: Sequence[Layer],
+    tensors: Mapping[str, Tensor],
+    names: Mapping[str, Sequence[str]] | None = None,
+    depth: int = 0,
+) -> Iterator[LayerRow]:
+    """The tree of layers, from the top, with the shapes of their weights. No I/O.
+
+    Args:
+        layers: The layers, `KerasFile.layers`.
+        tensors: The weights, `Model.variables`.
+        names: What weights are called whose keys are no names, `Weights.names`.
+        depth: How deep these layers lie.
+    """
+    known = names or {}
     for layer in layers:
         own = tuple(
-            (_last(key), tensors[key].dtype.base.name, tuple(tensors[key].shape.dims or ()))
+            (
+                (known.get(key) or (key,))[0].rpartition("/")[2],
+                tensors[key].dtype.base.name,
+                tuple(tensors[key].shape.dims or ()),
+            )
             for key in layer.weights
             if key in tensors
         )
         parameters = sum(tensors[key].shape.elements or 0 for key in layer.all_weights() if key in tensors)
         yield LayerRow(depth, layer.name, layer.class_name, own, parameters, layer.weights, layer.trainable)
-        yield from layer_rows(layer.children, tensors, depth + 1)
-
-
-def _last(key: str) -> str:
-    """The last word of a weight's name; of a number in `vars`, the number."""
-    return key.rpartition("/")[2]
+        yield from layer_rows(layer.children, tensors, names, depth + 1)

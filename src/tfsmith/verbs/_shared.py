@@ -273,7 +273,8 @@ class ModelResult(Result):
         self: _Made,
         path: FilePath,
         *,
-        as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"] | None = None,
+        as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"]
+        | None = None,
         force: bool = False,
     ) -> _Made:
         """Writes the model, whole or not at all.

@@ -208,8 +208,8 @@ def weights(
         reverse: From the map's target names to its source names.
         strict: A weight that the map leaves over is an error.
         finite: NaNs and infinities are an error. Reads all values.
-        out: Where to write: `NAME.safetensors`, `NAME.npz`, `NAME.h5`, `NAME.weights.h5`, `NAME.keras`, or `NAME.ckpt`: a
-            checkpoint.
+        out: Where to write: `NAME.safetensors`, `NAME.npz`, `NAME.h5`, `NAME.weights.h5`, `NAME.keras`, or `NAME.ckpt`:
+            a checkpoint.
         max_shard_size: Several safetensors files of at most so much each, such as 5GB.
         metadata: Store this beside the weights.
         compare: Another model to compare with; the answer is no if they differ.
@@ -489,7 +489,9 @@ def save_weights(
     destination = destination_of(path, as_, "checkpoint", may=WEIGHT_KINDS)
     if metadata and destination.kind in ("checkpoint", "keras"):
         remedy = "leave it out, or write .npz, .h5 or .safetensors"
-        what = "a checkpoint holds no metadata" if destination.kind == "checkpoint" else "a .keras file holds only its own"
+        what = (
+            "a checkpoint holds no metadata" if destination.kind == "checkpoint" else "a .keras file holds only its own"
+        )
         raise UsageError(what, path=path, remedy=remedy)
     with destination.output((*given.files, *inputs), force=force) as output:
         place = destination.at(output.aside)

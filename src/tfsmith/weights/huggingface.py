@@ -31,8 +31,8 @@ __all__ = ["check_config", "map_huggingface", "pytorch_name"]
 _MODEL = re.compile(r"tf_?[a-z0-9]\w*")
 _BASE = re.compile(r"tf_?(?!.*(?:_for_|head|double))\w*_model(_\d+)?")
 _BASES = frozenset(
-    {"albert", "bert", "convbert", "deberta", "distilbert", "electra", "esm", "funnel", "layoutlm", "longformer", "model",
-     "mobilebert", "mpnet", "rembert", "roberta", "roformer", "transformer", "vit", "deit", "swin", "xlm_roberta"}
+    {"albert", "bert", "convbert", "deberta", "distilbert", "electra", "esm", "funnel", "layoutlm", "longformer",
+     "model", "mobilebert", "mpnet", "rembert", "roberta", "roformer", "transformer", "vit", "deit", "swin"}
 )  # fmt: skip
 _LAST = MappingProxyType(
     {

@@ -123,9 +123,7 @@ def draft_map(first: Weights, second: Weights) -> Draft:
 
     take(pair_by_value(left, missing))
     take(_turned_pairs(left, missing))
-    take(
-        Pair(key, key, (), "name") for key in list(left) if key in missing and left[key].shape == missing[key].shape
-    )
+    take(Pair(key, key, (), "name") for key in list(left) if key in missing and left[key].shape == missing[key].shape)
     take(_by_shape(left, missing))
     order = {key: number for number, key in enumerate(first)}
     pairs.sort(key=lambda pair: order[pair.first])
@@ -135,9 +133,7 @@ def draft_map(first: Weights, second: Weights) -> Draft:
 def _turned_pairs(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Iterator[Pair]:
     for rank, turns in _TURNS.items():
         for axes in turns:
-            turned = {
-                key: TransposedTensor(tensor, axes) for key, tensor in first.items() if tensor.shape.rank == rank
-            }
+            turned = {key: TransposedTensor(tensor, axes) for key, tensor in first.items() if tensor.shape.rank == rank}
             others = {key: tensor for key, tensor in second.items() if tensor.shape.rank == rank}
             yield from (Pair(pair.first, pair.second, axes) for pair in pair_by_value(turned, others))
 

@@ -114,7 +114,7 @@ _SECOND = re.compile(r"([a-z])([A-Z])")
 
 
 def snake_case(name: str) -> str:
-    """A class as Keras 3 calls its layers in files: `Conv2D` is `conv2d`, `BatchNormalization` is `batch_normalization`."""
+    """A class as Keras 3 calls it in files: `Conv2D` is `conv2d`, `LayerNormalization` `layer_normalization`."""
     plain = re.sub(r"\W+", "", name)
     return _SECOND.sub(r"\1_\2", _FIRST.sub(r"\1_\2", plain)).lower()
 

@@ -23,13 +23,22 @@ from tfsmith.formats.keras.config import (
 from tfsmith.formats.keras.hdf5 import Hdf5, open_hdf5
 from tfsmith.ir.keras import KerasFile, Layer
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import training_names
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_SMALL_MESSAGE
 from tfsmith.records import record, replace
 from tfsmith.storage.span import Span, SpanFile, open_file
 
-__all__ = ["ARCHIVE_CONFIG", "ARCHIVE_METADATA", "ARCHIVE_WEIGHTS", "keras_of", "open_keras_archive", "open_keras_h5"]
+__all__ = [
+    "ARCHIVE_CONFIG",
+    "ARCHIVE_METADATA",
+    "ARCHIVE_WEIGHTS",
+    "keras_of",
+    "open_keras_archive",
+    "open_keras_h5",
+    "with_variables",
+]
 
 ARCHIVE_CONFIG, ARCHIVE_METADATA, ARCHIVE_WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _OPTIMIZER = "optimizer_weights"
@@ -179,7 +188,9 @@ def _placed(
     """The layout of Keras 3: weights are numbered, and lie where their layer is in the model."""
     optimizer = tuple(name for name in found.tensors if name.startswith("optimizer/"))
     keys = [name for name in found.tensors if name not in set(optimizer)]
-    labels = {place.removesuffix("/vars"): found.text(place, "name") for place in found.groups if found.text(place, "name")}
+    labels = {
+        place.removesuffix("/vars"): found.text(place, "name") for place in found.groups if found.text(place, "name")
+    }
     weights = [key for key in keys if not key.startswith("metrics/")]
     layers = layers_by_paths(config, weights, labels)
     done = replace(
@@ -257,6 +268,24 @@ def keras_of(model: Model) -> KerasFile | None:
     )
 
 
+def with_variables(keras: KerasFile, names: Mapping[str, tuple[str, ...]]) -> KerasFile:
+    """A SavedModel's layers with their weights, by the names of its variables.
+
+    Args:
+        keras: What the metadata says.
+        names: The names of the variables, by their keys in the checkpoint.
+    """
+    groups: dict[str, list[str]] = {}
+    known = {layer.name for layer in keras.layers}
+    inside = {child.name: layer.name for layer in keras.layers for child in layer.children}
+    for key, (name, *_) in names.items():
+        words = [word for word in name.split("/") if word in known or word in inside]
+        if words and not training_names([key]):
+            groups.setdefault(words[0] if words[0] in known else inside[words[0]], []).append(key)
+    config = parse_json(keras.config, "the metadata", "the config")
+    return replace(keras, layers=layers_by_names(config, groups) or keras.layers)
+
+
 @record(eq=False)
 class _Archive:
     """A zip archive whose members are looked at one by one."""
@@ -316,7 +345,9 @@ class _Archive:
             header = self.span.sub(at, at + _LOCAL_HEADER, "the header of a member").tobytes()
             if header[:4] != b"PK\x03\x04" or info.compress_size != info.file_size:
                 raise self._problem(name, "the archive's directory does not fit it")
-            start = at + _LOCAL_HEADER + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+            start = (
+                at + _LOCAL_HEADER + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+            )
             return self.span.sub(start, start + info.file_size, "a member")
         descriptor, place = tempfile.mkstemp(suffix=".h5")
         try:
@@ -339,4 +370,3 @@ class _Archive:
                     yield data
         except _BROKEN as error:
             raise self._problem(info.filename, f"it cannot be unpacked ({error})") from error
-

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, UnsupportedError
 from tfsmith.ir.dtype import DType, dtype_named
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Hdf5", "MAGIC", "import_h5py", "open_hdf5"]
 
 MAGIC = b"\x89HDF\r\n\x1a\n"
+_Found = TypeVar("_Found")
 _DAMAGED = "the file is cut off or damaged; fetch it again"
 _DISTRUST = "do not trust the file"
 _PIECE = 1 << 20
@@ -57,7 +59,6 @@ class Hdf5:
     Attributes:
         groups: The texts that Keras attaches to each group, by its path: one, or several.
         tensors: The datasets, by path.
-        marks: The texts that Keras attaches to each dataset.
     """
 
     groups: Mapping[str, Mapping[str, str | tuple[str, ...]]]
@@ -102,7 +103,7 @@ def open_hdf5(span: Span) -> Hdf5:
     """
     h5py = import_h5py()
     walk = _Walk(h5py, span)
-    return walk.guarded("", lambda: walk.whole())
+    return walk.guarded("", walk.whole)
 
 
 class _Walk:
@@ -117,7 +118,7 @@ class _Walk:
         self._count = 0
         self._largest_text: int | None = None
 
-    def guarded(self, path: str, work: Callable[[], Any]) -> Any:
+    def guarded(self, path: str, work: Callable[[], _Found]) -> _Found:
         """What the work gives; what h5py raises becomes an error of ours."""
         try:
             return work()
@@ -158,7 +159,7 @@ class _Walk:
             if group.id.links.get_info(name).type != hard:
                 what = "this is a link by name or to another file, which Keras never writes and tfsmith never follows"
                 raise self._problem(what, inner, UnsupportedError, _DISTRUST)
-            self.guarded(inner, lambda name=name, inner=inner: self._object(group, name, inner, depth))
+            self.guarded(inner, partial(self._object, group, name, inner, depth))
 
     def _object(self, group: Any, name: bytes, path: str, depth: int) -> None:
         h5py = self._h5py
@@ -273,7 +274,8 @@ class _Walk:
             raise self._problem(what, path, UnsupportedError, _DISTRUST)
         known = (h5t.INTEGER, h5t.FLOAT, h5t.ENUM, h5t.COMPOUND)
         plain = dataset.id.dtype if family in known else None
-        if plain is None or plain.kind not in "biufc" or plain.metadata and family == h5t.ENUM and plain.kind != "b":
+        is_enum = family == h5t.ENUM and plain is not None and plain.kind != "b"
+        if plain is None or plain.kind not in "biufc" or is_enum:
             what = "its values are no numbers (text, objects or bytes), so it is no weight"
             remedy = "pickled or other objects are never read; save plain numbers"
             raise self._problem(what, path, UnsupportedError, remedy)

@@ -169,7 +169,7 @@ def _place(
             _place(path, layer.children, f"{place}/", tensors, made)
         elif layer.class_name in ("LSTM", "GRU", "SimpleRNN"):
             made |= {f"{place}/cell/vars/{at}": tensors[key] for at, key in enumerate(layer.weights) if key in tensors}
-        elif layer.weights and layer.class_name not in _FLAT or layer.children:
+        elif layer.children or (layer.weights and layer.class_name not in _FLAT):
             what = f"where Keras 3 keeps the weights of layer {layer.name!r} ({layer.class_name}) is not known"
             raise UsageError(what, path=path, remedy="write NAME.h5, which Keras 3 loads")
         else:
