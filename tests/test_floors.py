@@ -53,7 +53,7 @@ THIRD_PARTY = {
     "h5py": ("formats.keras.hdf5",),
     "PIL": ("verbs._feed_values", "ops.values.*"),
     "openvino": ("engines.openvino",),
-    "tensorflow": ("engines.tensorflow_child", "engines.tensorflow_speed_child"),
+    "tensorflow": ("engines.tensorflow_child",),
 }
 AT_MODULE_LEVEL = {
     "google_crc32c": ("storage.checksums",),
@@ -227,7 +227,7 @@ def test_exceptions_are_used() -> None:
         (
             "verbs.run",
             "def f():\n    import tensorflow as tf",
-            "only engines.tensorflow_child, engines.tensorflow_speed_child may import tensorflow",
+            "only engines.tensorflow_child may import tensorflow",
         ),
         ("engines.tensorflow_child", "import tensorflow as tf", "inside of the function"),
         ("verbs.run", "def f():\n    import pandas", "pandas is no dependency"),

@@ -191,18 +191,34 @@ def _write_tflite() -> None:
     header |= {"version": release, "source": f"TensorFlow {tf.__version__}, {TFLITE_SOURCE}", "date": _today()}
     known = set(body.split())
     ops = [op for op, definition in builtin_ops().items() if definition.outputs and op not in known]
-    _table("tflite", header, wrap(sorted(known | set(_converted(ops)))))
+    known |= {words[0] for words in _asked(ops) if words[1:] == ["yes"]}
+    _table("tflite", header, wrap(sorted(known)))
+    source = f"TensorFlow {tf.__version__}, its converter asked with the conformance cases (tools/make_targets.py)"
+    _table("tflite_types", {"source": source, "date": _today()}, list(_type_lines(sorted(known))))
 
 
-def _converted(ops: list[str]) -> Iterator[str]:
-    """The ops that convert; in processes of their own, for the converter may die of one."""
+def _type_lines(ops: list[str]) -> Iterator[str]:
+    """A line for each op that was tried with types: those that convert, a bar, those that do not."""
+    found: dict[str, dict[bool, list[str]]] = {}
+    for words in _asked(ops, "--types"):
+        op, types = words[:2]
+        found.setdefault(op, {True: [], False: []})[words[2:] == ["yes"]].append(types)
+    for op, tried in found.items():
+        if tried[True]:  # what converts with no types at all is only there as part of something: its name is known
+            yield " ".join((op, *sorted(tried[True]), "|", *sorted(tried[False])))
+
+
+def _asked(ops: list[str], *options: str) -> Iterator[list[str]]:
+    """What the converter says of ops; in processes of their own, for it may die of one."""
     tool = Path(__file__).with_name("tflite_ops.py")
     while ops:
-        command = [sys.executable, str(tool), *ops[:CHUNK]]
+        command = [sys.executable, str(tool), *options, *ops[:CHUNK]]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
         answers = [line.split() for line in done.stdout.splitlines()]
-        yield from (words[0] for words in answers if words[1:] == ["yes"])
-        ops = ops[max(1, len(answers)) :]
+        yield from answers
+        reached = answers[-1][0] if answers else ops[0]
+        last = reached if done.returncode else ops[:CHUNK][-1]
+        ops = ops[ops.index(last) + 1 :]
 
 
 # TensorFlow: each wheel has the Python functions of its ops.

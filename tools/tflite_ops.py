@@ -1,9 +1,11 @@
 """Asks the installed TensorFlow Lite converter, op by op, what it turns into built-in ops; `make_targets.py` uses it.
 
-    python tools/tflite_ops.py OP...        prints for each op "yes", "no", or "?" where no graph of it could be made
+    python tools/tflite_ops.py OP...          prints for each op "yes", "no", or "?" where no graph of it could be made
+    python tools/tflite_ops.py --types OP...  prints for each op, and each combination of types, "yes" or "no"
 
-A graph of one op is made in every way that its definition allows and that TensorFlow's shape functions accept, up to a
-few; the op counts if one of them converts. Inputs that say where or how much are constants, as in real models.
+For the names, a graph of one op is made in every way that its definition allows and that TensorFlow's shape functions
+accept, up to a few; the op counts if one of them converts. Inputs that say where or how much are constants, as in real
+models. For the types, the graphs are the conformance cases of the op, with what is fed and with constants in its place.
 """
 
 from __future__ import annotations
@@ -18,14 +20,64 @@ from typing import Any
 TYPES = ("float32", "int32", "bool", "int64", "string", "complex64", "int8", "float16", "uint8")
 SHAPES = ((1, 4, 4, 2), (2, 2), (), (2,), (4,), (2, 3, 3), (1, 4, 4, 4, 2), (1,), (2, 2, 2, 1), (4, 2))
 INTS = (1, 2, 0, -1)
-MOST_TRIES, MOST_GRAPHS = 1500, 4
+MOST_TRIES, MOST_GRAPHS, MOST_CASES = 1500, 4, 8
 
 
 def main() -> None:
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+    if sys.argv[1:2] == ["--types"]:
+        for op in sys.argv[2:]:
+            for types, cases in _cases(op).items():
+                print(op, types.replace(" ", ";") or "-", flush=True, end=" ")
+                print("yes" if any(_case_converts(case) for case in cases) else "no", flush=True)
+        return
     for op in sys.argv[1:]:
         print(op, flush=True, end=" ")
         print(ask(op), flush=True)
+
+
+def _cases(op: str) -> dict[str, list[Any]]:
+    """The cases of an op that TensorFlow computes, by the types of its node: a few of each, spread over all."""
+    from tfsmith.ops.samples import samples_of
+    from tfsmith.ops.traits import node_types
+    from tfsmith.testing.conformance.answers import digest, load_answers
+
+    found: dict[str, list[Any]] = {}
+    for samples in samples_of(op):
+        answers = load_answers(samples.family).by_digest
+        for case in samples.cases():
+            answer = answers.get(digest(case))
+            own = [node for node in case.nodes if node.op == op]
+            if answer is None or answer.kind != "values" or len(own) != 1 or case.shapes:
+                continue
+            if all(array.size for array in (*case.feeds.values(), *answer.values)):
+                found.setdefault(node_types(op, own[0].attrs) or "", []).append(case)
+    return {types: cases[:: -(-len(cases) // MOST_CASES)] for types, cases in found.items()}
+
+
+def _case_converts(case: Any) -> bool:
+    """Whether a case converts, with some of its inputs as constants or none."""
+    from tfsmith.testing.conformance.isolated import with_constants
+
+    return any(_graph_converts(one) for one in (*with_constants(case), case))
+
+
+def _graph_converts(case: Any) -> bool:
+    import tensorflow as tf
+
+    from tfsmith.formats.graph.graphdef import plan_graph
+
+    graph_def = tf.compat.v1.GraphDef.FromString(plan_graph(case.graph()).tobytes())
+
+    def import_it() -> None:
+        tf.compat.v1.import_graph_def(graph_def, name="")
+
+    try:
+        wrapped = tf.compat.v1.wrap_function(import_it, [])
+        fed = [wrapped.graph.get_tensor_by_name(f"{key}:0") for key in case.feeds]
+        return _converts(wrapped.prune(fed, [wrapped.graph.get_tensor_by_name(name) for name in case.fetches]))
+    except Exception:  # a graph that cannot be made alone, such as one with a table
+        return False
 
 
 def ask(op: str) -> str:

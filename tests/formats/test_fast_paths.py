@@ -24,7 +24,7 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.passes.prune import clean_colocation, prune_library
-from tfsmith.passes.variables import Source, restore_sources
+from tfsmith.passes.variables import CheckpointSlice, restore_sources
 from tfsmith.storage import span as span_module
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import FileSource, Span, from_bytes, open_file, release_pages
@@ -105,7 +105,7 @@ def _restoring(names: Tensor, output: int) -> MetaGraph:
 def test_the_last_name_repeats(output: int, key: str) -> None:
     """As everywhere in a TensorProto; and no strings at all mean empty ones, as here in the slices."""
     names = StringTensor(Shape((9,)), [b"first", b"last"])
-    assert restore_sources(_restoring(names, output)) == {"v": Source(key, "")}
+    assert restore_sources(_restoring(names, output)) == {"v": CheckpointSlice(key, "")}
 
 
 @pytest.mark.parametrize(

@@ -116,6 +116,15 @@ def test_ancestors() -> None:
     assert NET.ancestors([]) == set()
 
 
+def test_descendants() -> None:
+    graph = _graph(("a", "NoOp", ()), ("b", "Identity", ("a",)), ("c", "Identity", ("b",)), ("d", "NoOp", ("^b",)))
+    assert graph.descendants(["b"]) == {"b", "c", "d"}
+    assert graph.descendants(["b"], control=False) == {"b", "c"}
+    assert graph.descendants([]) == set()
+    loop = _graph(("a", "Merge", ("b",)), ("b", "NextIteration", ("a",)))
+    assert loop.descendants(["a"]) == {"a", "b"}
+
+
 def test_missing_input_is_named() -> None:
     broken = _graph(("a", "Identity", ("gone:3",)))
     message = "node 'a': it takes 'gone', which is not in the graph; the graph is cut off"
@@ -123,6 +132,8 @@ def test_missing_input_is_named() -> None:
         broken.consumers("a")
     with pytest.raises(InvalidModelError, match=message):
         broken.ancestors(["a"])
+    with pytest.raises(InvalidModelError, match=message):
+        broken.descendants(["a"])
     with pytest.raises(InvalidModelError, match=message):
         broken.producer(broken["a"], 0)
 

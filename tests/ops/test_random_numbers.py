@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.dtype import as_dtype
-from tfsmith.ops.values import OpFunction, bind, compute
+from tfsmith.ops.values import OpFunction, State, bind, compute
 from tfsmith.ops.values.random_numbers import Generator
-from tfsmith.ops.values.state import State
 
 
 def bound(op: str, kept: dict[tuple[str, str], Any], name: str = "n", **attrs: Any) -> OpFunction:

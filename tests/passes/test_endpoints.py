@@ -152,6 +152,7 @@ def test_types_and_shapes_come_from_attributes() -> None:
     graph = Graph((node,))
     assert (output_type(graph, node, 0), output_type(graph, node, 1)) == (dtype(1), dtype(3))
     assert output_type(graph, node, 2) is None
+    assert output_type(graph, node, -1) is None
     assert [output_shape(node, number) for number in range(3)] == [*shapes, UNKNOWN]
     placeholder = Node("p", "Placeholder", attrs={"dtype": dtype(1), "shape": Shape((-1, 4))})
     assert output_shape(placeholder) == Shape((-1, 4))

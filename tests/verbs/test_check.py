@@ -285,8 +285,38 @@ def test_tflite_takes_lists_of_tensors_of_one_shape(sizes: Any, obstacles: int, 
         ("shape", "TensorListReserve", "TensorFlow Lite takes no TensorListReserve whose elements have open dimensions",
          ("list",)),
     ]  # fmt: skip
-    assert len(found.notes) == notes
+    assert len([note for note in found.notes if "elements" in note]) == notes
     assert tfsmith.check(graph, "tflite-flex").obstacles == ()
+
+
+def test_tflite_was_asked_about_types() -> None:
+    double = dtype_named("float64")
+    x = Node("x", "Placeholder", (), {"dtype": double, "shape": Shape((2, 3))})
+    absolute = Node("a", "Abs", ("x",), {"T": double})
+    (found,) = tfsmith.check(model([x, absolute]), "tflite").obstacles
+    assert (found.kind, found.subject, found.nodes) == ("dtype", "Abs", ("a",))
+    assert found.what == "TensorFlow Lite takes no Abs with T=float64"
+    assert "SELECT_TF_OPS" in found.remedy
+    assert tfsmith.check(model([x, absolute]), "tflite-flex").is_clean
+    assert tfsmith.check(model([X, relu("a", "x", "Abs")]), "tflite").is_clean
+
+
+def test_tflite_computes_what_depends_on_constants_only() -> None:
+    tensor = ArrayTensor.of([1.0, -2.0], dtype_named("float64"))
+    constant = Node("c", "Const", (), {"dtype": tensor.dtype, "value": tensor})
+    absolute = Node("a", "Abs", ("c",), {"T": tensor.dtype})
+    cast = Node("b", "Cast", ("a",), {"SrcT": tensor.dtype, "DstT": FLOAT})
+    graph = model([X, constant, absolute, cast, _product("y", "x", "b")])
+    assert tfsmith.check(graph, "tflite").is_clean
+
+
+def test_what_was_not_tried_with_its_types_is_said() -> None:
+    found = tfsmith.check(
+        model([X, Node("a", "Bitcast", ("x",), {"T": FLOAT, "type": dtype_named("int32")})]), "tflite"
+    )
+    assert found.notes == (
+        "TensorFlow Lite was asked about other ops with their types; of Bitcast only the names are known",
+    )
 
 
 def test_text_is_no_binary_graph(tmp_path: Path) -> None:

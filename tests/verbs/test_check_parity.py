@@ -210,9 +210,21 @@ def test_tflite_has_what_the_table_says(op: str, monkeypatch: pytest.MonkeyPatch
     import tensorflow as tf
 
     target = find_target("tflite")
-    if not tf.__version__.startswith(f"{target.version}."):
-        pytest.skip(f"the table is of TensorFlow {target.version}")
+    assert tf.__version__.startswith(f"{target.version}."), REGENERATE
     monkeypatch.syspath_prepend(str(TOOLS))
     import tflite_ops  # type: ignore[import-not-found, unused-ignore]
 
     assert (tflite_ops.ask(op) == "yes") == (op in target.ops)
+
+
+@pytest.mark.parametrize("op", ["Abs", "Softmax", "ResizeBilinear", "Cast"])
+def test_tflite_takes_the_types_that_the_table_says(op: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One of each: types that it takes, and types that it does not."""
+    monkeypatch.syspath_prepend(str(TOOLS))
+    import tflite_ops  # type: ignore[import-not-found, unused-ignore]
+
+    table, cases = find_target("tflite").types[op], tflite_ops._cases(op)
+    assert set(table) == set(cases), REGENERATE
+    for taken in (True, False):
+        types = next(types for types in sorted(table) if table[types] is taken)
+        assert any(tflite_ops._case_converts(case) for case in cases[types]) is taken, types

@@ -48,6 +48,8 @@ ELSEWHERE = {
     "3: other inputs are tried": "verbs/test_verify.py::test_other_inputs_are_tried_where_an_output_is_constant",
     "4: names of variables": "weights/test_weights.py::test_compare_pairs_by_the_names_of_variables",
     "5: what the converter does": "verbs/test_check_parity.py::test_tflite_has_what_the_table_says",
+    "5: with types": "verbs/test_check_parity.py::test_tflite_takes_the_types_that_the_table_says",
+    "5: what was not tried": "verbs/test_check.py::test_what_was_not_tried_with_its_types_is_said",
     "5: LSTM and GRU": "verbs/test_check_parity.py::test_tflite_converts_recurrent_models_of_a_fixed_batch",
     "5: Erfc": "verbs/test_check_parity.py::test_tflite_converts_the_gelus_that_are_clean",
     "6: signatures load": "verbs/test_export.py::test_a_signature_has_every_input_that_its_outputs_need",
@@ -80,6 +82,7 @@ ELSEWHERE = {
     "Terminal: show --function": "verbs/test_show.py::test_a_function",
     "Terminal: TF2 keys": "weights/test_weights.py::test_keys_of_tensorflow_2_stand_beside_the_names_of_variables",
     "Terminal: progress": "verbs/test_verify.py::test_progress_is_shown_on_a_terminal_for_long_steps",
+    "Terminal: progress of every verb": "verbs/test_verify.py::test_every_command_shows_that_it_works",
     "Terminal: completion": "verbs/test_declared.py::test_bash_completes_verbs_options_and_values",
     "Terminal: did you mean": "verbs/test_declared.py::test_did_you_mean",
     "Terminal: examples in every --help": "verbs/test_declared.py"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -17,7 +18,7 @@ from tfsmith.cli.main import main
 from tfsmith.engines.compare import Tolerance
 from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import Port
-from tfsmith.engines.samples import batch_and_length, has_open_length, split_rows
+from tfsmith.engines.samples import batch_and_length, has_open_length, split_rows, with_hidden_row
 from tfsmith.errors import EngineError, UsageError
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.shape import Shape
@@ -218,7 +219,7 @@ def verdict(reason: str) -> Verified:
 def test_a_result_that_answers_otherwise_is_not_left(
     reason: str, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(optimizing, "verify_models", lambda *_, **__: verdict(reason))
+    monkeypatch.setattr(optimizing, "verify_on", lambda *_, **__: verdict(reason))
     command = ["optimize", str(bert / "frozen.pb"), "-o", str(tmp_path / "o.pb"), "--op-library", "op.so"]
     assert main([*command, "--repeat", "0", "--json"]) == (1 if reason else 0)
     told = capsys.readouterr()
@@ -240,10 +241,14 @@ def test_a_slower_result_is_told(
 ) -> None:
     monkeypatch.setattr(optimizing, "measure_speed", lambda *_, **__: ((0.002,), (after,)))
     command = ["optimize", str(bert / "frozen.pb"), "-o", str(tmp_path / "o.pb"), "--op-library", "op.so"]
-    assert main([*command, "--no-verify"]) == 0
+    assert main([*command, "--no-verify"]) == int(is_slower)
     told = capsys.readouterr()
-    assert ("slower than the original" in told.err) is is_slower
+    assert ("slower than the original here, so it was not written; --force" in told.err) is is_slower
     assert "2.00 ms" in told.out
+    assert (tmp_path / "o.pb").exists() is not is_slower
+    assert main([*command, "--no-verify", "--force"]) == 0
+    assert (tmp_path / "o.pb").exists()
+    assert ("slower than the original" in capsys.readouterr().err) is is_slower
 
 
 # Wrong use
@@ -300,6 +305,41 @@ def test_data_in_batches() -> None:
         split_rows(program(ids=(71, 2), mask=(71, 2)), data)
     with pytest.raises(UsageError, match="ids has 70, mask has 3"):
         split_rows(program(ids=(-1, 2), mask=(-1, 2)), {**data, "mask": np.ones((3, 2))})
+
+
+def test_a_row_is_hidden() -> None:
+    feeds: dict[str, Any] = {
+        "ids": np.ones((2, 3), np.int32),
+        "input_mask": np.ones((2, 3), np.int32),
+        "x": np.ones((2, 4)),
+    }
+    hidden = with_hidden_row(feeds)
+    assert hidden is not None
+    assert hidden["input_mask"].tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert hidden["ids"].tolist() == [[1, 1, 1], [1, 1, 1]]
+    assert feeds["input_mask"].all()
+    words_alone = with_hidden_row({"ids": np.ones((2, 3), np.int32)})
+    assert words_alone is not None
+    assert words_alone["ids"].tolist() == [[1, 1, 1], [0, 0, 0]]
+    assert with_hidden_row({"x": np.ones((2, 4))}) is None
+
+
+def test_verified_on_padded_odd_and_hidden_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[Any] = []
+
+    def verify_on(a: Any, b: Any, outputs: Any, given: Any, **_: Any) -> Verified:
+        tried.extend(given)
+        return verdict("")
+
+    monkeypatch.setattr(optimizing, "verify_on", verify_on)
+    source = tmp_path / "open.pb"
+    stored = Path(__file__).parents[1] / "data/encoders/bert-open-length.pb.xz"
+    source.write_bytes(lzma.decompress(stored.read_bytes()))
+    tfsmith.optimize(source, repeat=0, sequence_length=12, op_libraries=["op.so"])
+    masks = [next(value for key, value in feeds.items() if "mask" in key) for feeds in tried]
+    assert [mask.shape[1] for mask in masks] == [12, 7, 12, 7]
+    assert [not mask[-1].any() for mask in masks] == [False, False, True, True]
+    assert all(mask[:, 0].all() for mask in masks[:2])
 
 
 def test_sizes_as_run() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.storage.sink import FileSink
 
 FLOAT = dtype_named("float32")
 
@@ -226,8 +229,6 @@ def test_a_result_is_a_mapping() -> None:
 def test_progress_is_shown_on_a_terminal_for_long_steps(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import time
-
     with common.progress() as step:
         step("running A")
         time.sleep(1.3)
@@ -241,6 +242,25 @@ def test_progress_is_shown_on_a_terminal_for_long_steps(
     assert "running A (1 s)" in told
     assert "opening" not in told
     assert told.endswith("\r\x1b[K")
+
+
+def test_every_command_shows_that_it_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A verb that tells no steps is shown by its name, with the bytes that it has written so far."""
+    path = tmp_path / "frozen.pb"
+    tfsmith.save(model(node("out", "Tanh", "x")), path)
+    flush = FileSink._flush
+
+    def slow(self: FileSink) -> None:
+        flush(self)
+        time.sleep(1.5)
+
+    monkeypatch.setattr(FileSink, "_flush", slow)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    assert main(["convert", str(path), "-o", str(tmp_path / "copy.pb")]) == 0
+    told = capsys.readouterr().err
+    assert re.search(r"\r\x1b\[Kconvert \(1 s, \d+ B written\)", told)
 
 
 def test_verify_tells_its_steps() -> None:

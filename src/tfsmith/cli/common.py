@@ -246,26 +246,36 @@ def said(note: object, spell: Speller = spelled) -> str:
 
 
 @contextmanager
-def progress() -> Iterator[Callable[[str], None]]:
-    """Gives what a verb calls when a step begins: on a terminal, a step of more than a second is shown on stderr."""
+def progress(first: str = "") -> Iterator[Callable[[str], None]]:
+    """Gives what a verb calls when a step begins: on a terminal, a step of more than a second is shown on stderr.
+
+    What is shown has the bytes that were written since the step began, where some were.
+
+    Args:
+        first: The step that begins at once; "" for none.
+    """
     if not sys.stderr.isatty():
         yield lambda step: None
         return
     from threading import Event, Thread
     from time import monotonic
 
-    steps = [("", monotonic())]
+    from tfsmith.storage.sink import FileSink
+    from tfsmith.view.text import human_bytes
+
+    steps = [(first, monotonic(), FileSink.total)]
     done = Event()
 
     def step(name: str) -> None:
-        steps[0] = (name, monotonic())
+        steps[0] = (name, monotonic(), FileSink.total)
 
     def show() -> None:
         while not done.wait(0.25):
-            name, begun = steps[0]
-            seconds = int(monotonic() - begun)
+            name, begun, before = steps[0]
+            seconds, written = int(monotonic() - begun), FileSink.total - before
             if name and seconds:
-                sys.stderr.write(f"\r\x1b[K{printable(name)} ({seconds} s)")
+                size = f", {human_bytes(written)} written" if written else ""
+                sys.stderr.write(f"\r\x1b[K{printable(name)} ({seconds} s{size})")
                 sys.stderr.flush()
 
     shown = Thread(target=show, daemon=True)

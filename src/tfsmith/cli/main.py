@@ -100,11 +100,9 @@ def _choose(name: str, words: list[str]) -> int:
 
 def _work(verb: Verb, parsed: Namespace, spell: Speller) -> int:
     arguments = arguments_of(verb, parsed)
-    if any(option.kind == "Progress" for option in verb.options):
-        with progress() as step:
-            result = verb.function(**arguments, progress=step)
-    else:
-        result = verb.function(**arguments)
+    tells_steps = any(option.kind == "Progress" for option in verb.options)
+    with progress("" if tells_steps else verb.name) as step:
+        result = verb.function(**arguments, **({"progress": step} if tells_steps else {}))
     return _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
 
 

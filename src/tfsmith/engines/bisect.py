@@ -315,7 +315,7 @@ class _SteppedModel:
             key: program.inputs[key] for key in feeds if parse_input(program.inputs[key].tensor).node in self.graph
         }
         self._known = {port.tensor: (port, feeds[key]) for key, port in ports.items()}
-        self._moving = _reached(self.graph, [parse_input(tensor).node for tensor in self._known])
+        self._moving = self.graph.descendants(parse_input(tensor).node for tensor in self._known)
         self._done: set[str] = set()
         self._last: dict[str, NDArray[Any]] = {}
 
@@ -351,15 +351,3 @@ class _SteppedModel:
     def _is_needed(self, name: str) -> bool:
         tensor = parse_input(name)
         return any(use.node.name not in self._done for use in self.graph.consumers(tensor.node, tensor.output))
-
-
-def _reached(graph: Graph, names: Iterable[str]) -> set[str]:
-    """The names of all nodes that these lead to, themselves included."""
-    todo = list(names)
-    seen = set(todo)
-    while todo:
-        for use in graph.uses[todo.pop()]:
-            if use.node.name not in seen:
-                seen.add(use.node.name)
-                todo.append(use.node.name)
-    return seen

@@ -20,10 +20,18 @@ from tfsmith.errors import CorruptFileError, EngineError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["ChildDiedError", "ChildProcess"]
+__all__ = ["ChildDiedError", "ChildProcess", "start_code"]
 
 _PATIENCE = 5.0
 _LAST_WORDS = 2000
+
+
+def start_code(module: str) -> str:
+    """Code that runs `main` of a module in a new process, whose first argument is the search path as JSON.
+
+    The process is isolated, so that nothing of the working directory is imported, and then takes our own search path.
+    """
+    return f"import json, sys\nsys.path[:] = json.loads(sys.argv[1])\nfrom {module} import main\nmain()\n"
 
 
 class ChildDiedError(EngineError):
@@ -38,21 +46,23 @@ class ChildProcess:
         start: The code that it runs; the first argument is the search path for modules, as JSON.
         remedy: What to do where it ends by itself.
         path: The model, for messages.
+        environment: Variables that it gets whatever this process has.
     """
 
-    def __init__(self, title: str, start: str, remedy: str, path: Path | None) -> None:
+    def __init__(
+        self, title: str, start: str, remedy: str, path: Path | None, environment: Mapping[str, str] | None = None
+    ) -> None:
         self._title = title
         self._remedy = remedy
         self._path = path
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         search = [str(Path(entry).absolute()) for entry in sys.path if entry]
-        environment = {"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "PYTHONIOENCODING": "utf-8"}
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-c", start, json.dumps(search)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
-            env=environment,
+            env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, **(environment or {}), "PYTHONIOENCODING": "utf-8"},
         )
         self._end = weakref.finalize(self, _end, self._process, self._errors)
 

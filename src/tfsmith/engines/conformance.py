@@ -16,7 +16,8 @@ from typing import Any, Final, Literal
 
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import builtin_op
-from tfsmith.ops.families import CALLS, GIVEN
+from tfsmith.ops.families import GIVEN
+from tfsmith.ops.traits import node_types
 from tfsmith.records import record
 
 __all__ = [
@@ -78,10 +79,6 @@ class NodeKind:
     attrs: Mapping[str, str]
 
 
-_ANY_TYPES = frozenset(CALLS) | {"Assert", "IdentityN"}
-"""Ops with lists of tensors that they only hand on: of which types they are does not matter."""
-
-
 def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
     """What a proof depends on in a node of one of TensorFlow's own ops; None for any other op."""
     definition = builtin_op(op)
@@ -89,19 +86,13 @@ def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
         return None
     whole = definition.with_defaults(attrs)
     counts = {arg.number_attr for arg in (*definition.inputs, *definition.outputs)}
-    types: list[str] = []
     classes: dict[str, str] = {}
     for declared in definition.attrs:
         found = whole.get(declared.name)
-        if found is None:
-            continue
-        if declared.kind == "type":
-            types.append(f"{declared.name}={found.dtype}")
-        elif declared.kind == "list(type)" and op not in _ANY_TYPES:
-            types.append(f"{declared.name}={','.join(map(str, dict.fromkeys(found.dtypes)))}")
-        elif declared.kind != "list(type)" and declared.name not in counts and not declared.name.startswith("_"):
+        is_type = declared.kind in ("type", "list(type)")
+        if found is not None and not is_type and declared.name not in counts and not declared.name.startswith("_"):
             classes[declared.name] = _class_of(declared.name, found)
-    return NodeKind(" ".join(types), classes)
+    return NodeKind(node_types(op, attrs) or "", classes)
 
 
 def _class_of(name: str, found: Attr) -> str:

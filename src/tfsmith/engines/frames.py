@@ -1,4 +1,4 @@
-"""Messages between this process and the one that runs TensorFlow: a JSON header and raw arrays. No pickle, ever.
+"""Messages between this process and the one that runs a model: a JSON header and raw arrays. No pickle, ever.
 
     frame   := "tfsm" | header size, uint32 | header | values of each array, one after the other
     header  := {"say": ..., "arrays": [{"key": ..., "dtype": ..., "shape": [...], "size": bytes}, ...]}
@@ -10,8 +10,10 @@ hostile model has taken over, so every number is checked before it is used.
 from __future__ import annotations
 
 import json
+import os
 import struct
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -22,7 +24,10 @@ from tfsmith.limits import MAX_FRAME_HEADER, MAX_RANK
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["write_frame", "read_frame"]
+__all__ = ["Arrays", "Run", "parent_pipes", "read_frame", "serve_frames", "write_frame"]
+
+Arrays = Mapping[str, "NDArray[Any]"]
+Run = Callable[[Mapping[str, Any], Arrays], Arrays]
 
 _MAGIC = b"tfsm"
 _HEAD = struct.Struct("<4sI")
@@ -72,6 +77,45 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, NDArray[Any]
         key, array = _decode(stream, item)
         arrays[key] = array
     return say, arrays
+
+
+def parent_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Requests and answers of a child process. What it prints from here on goes to stderr, not between the answers."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return sys.stdin.buffer, answers
+
+
+def serve_frames(
+    requests: BinaryIO,
+    answers: BinaryIO,
+    load: Callable[[Mapping[str, Any], Arrays], tuple[Mapping[str, Any], Run]],
+    explain: Callable[[Exception], Mapping[str, Any]],
+) -> None:
+    """Answers requests, one after the other, until the parent closes the pipe.
+
+    Args:
+        requests: What the parent sends: {"do": "load"} and later {"do": "run"}, each with what `load` and run take.
+        answers: What goes back.
+        load: Loads a model; returns what to answer, and the function that runs the model.
+        explain: What to answer where one of the two raises an error.
+    """
+    run: Run | None = None
+    while True:
+        try:
+            say, arrays = read_frame(requests)
+        except TruncatedFileError:
+            return  # the parent is done
+        try:
+            if say.get("do") == "load":
+                told, run = load(say, arrays)
+                write_frame(answers, told)
+            elif run is None:
+                write_frame(answers, {"error": "no model is loaded"})
+            else:
+                write_frame(answers, {}, run(say, arrays))
+        except Exception as error:  # whatever the engine raises is the parent's to tell
+            write_frame(answers, explain(error))
 
 
 def _encode(array: NDArray[Any]) -> tuple[str, memoryview]:

@@ -6,9 +6,7 @@ which hold numbers and text alone. Weights stay in their files: both processes m
 
 from __future__ import annotations
 
-import os
 import pickle
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +14,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
 import numpy
 
-from tfsmith.engines.child import ChildDiedError, ChildProcess
-from tfsmith.engines.frames import read_frame, write_frame
-from tfsmith.engines.protocol import Compiled, Lack, LackError, Options, Program, engine_named
-from tfsmith.errors import EngineError, TfsmithError, TruncatedFileError, data_of
+from tfsmith.engines.child import ChildDiedError, ChildProcess, start_code
+from tfsmith.engines.frames import Arrays, Run, parent_pipes, serve_frames
+from tfsmith.engines.protocol import Lack, LackError, Options, Program, engine_named
+from tfsmith.errors import EngineError, TfsmithError, data_of
 from tfsmith.ir.model import Model
 
 if TYPE_CHECKING:
@@ -27,13 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["IsolatedProgram", "serve"]
 
-# Isolated, so that nothing of the working directory is imported, and then with our own search path.
-_START = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from tfsmith.engines.isolated import main
-main()
-"""
+_START = start_code("tfsmith.engines.isolated")
 _TITLES = {"openvino": "OpenVINO"}
 _MOST_NODES = 3
 
@@ -122,32 +114,24 @@ class IsolatedProgram:
 
 def main() -> None:
     """Serves until the parent closes the pipe. What the engine prints goes to stderr, not between the answers."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    serve(*parent_pipes())
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answers requests, one after the other."""
-    compiled: Compiled | None = None
-    while True:
-        try:
-            say, arrays = read_frame(requests)
-        except TruncatedFileError:
-            return  # the parent is done
-        try:
-            if say.get("do") == "load":
-                program = pickle.loads(arrays["program"].tobytes())
-                compiled = engine_named(say["engine"]).compile(program, Options(_write, settings=say["settings"]))
-                write_frame(answers, {"version": compiled.version, "notes": list(compiled.notes)})
-            elif compiled is None:
-                write_frame(answers, {"error": "no model is loaded"})
-            else:
-                write_frame(answers, {}, compiled.run(arrays))
-        except TfsmithError as error:
-            write_frame(answers, {"refused": _told(error)})
-        except Exception as error:  # whatever the engine raises is the parent's to tell
-            write_frame(answers, {"error": " ".join(f"{type(error).__name__}: {error}".split())})
+    serve_frames(requests, answers, _load, _explain)
+
+
+def _load(say: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Run]:
+    program = pickle.loads(arrays["program"].tobytes())
+    compiled = engine_named(say["engine"]).compile(program, Options(_write, settings=say["settings"]))
+    return {"version": compiled.version, "notes": list(compiled.notes)}, lambda _, feeds: compiled.run(feeds)
+
+
+def _explain(error: Exception) -> dict[str, Any]:
+    if isinstance(error, TfsmithError):
+        return {"refused": _told(error)}
+    return {"error": " ".join(f"{type(error).__name__}: {error}".split())}
 
 
 def _told(error: TfsmithError) -> dict[str, Any]:

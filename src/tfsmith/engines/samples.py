@@ -30,6 +30,7 @@ __all__ = [
     "pair_inputs",
     "pair_outputs",
     "split_rows",
+    "with_hidden_row",
 ]
 
 Arrays = dict[str, "NDArray[Any]"]
@@ -241,6 +242,21 @@ def make_feeds(program: ModelProgram, batch: int, length: int, *, seed: int) -> 
     sized = {key: _sized(port, batch, length) for key, port in program.inputs.items()}
     same = dataclasses.replace(program, inputs=sized)
     return InputMaker(same, same, pair_inputs(same, same)).make(batch, numpy.random.default_rng(seed))
+
+
+def with_hidden_row(feeds: Arrays) -> Arrays | None:
+    """The same inputs, in whose last row no word counts: masks are 0 there, or without a mask the ids of the words.
+
+    None if there is nothing to hide.
+    """
+    masks = {key for key, value in feeds.items() if _MASK in key.lower() and value.ndim and value.dtype.kind in "iubf"}
+    masks = masks or {key for key, value in feeds.items() if value.ndim and value.dtype.kind in "iu"}
+    if not masks:
+        return None
+    found = {key: value.copy() if key in masks else value for key, value in feeds.items()}
+    for key in masks:
+        found[key][-1] = 0
+    return found
 
 
 def _sized(port: Port, batch: int, length: int) -> Port:

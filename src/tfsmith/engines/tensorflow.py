@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -14,10 +9,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.engines.child import ChildProcess
-from tfsmith.engines.frames import read_frame, write_frame
+from tfsmith.engines.child import ChildProcess, start_code
 from tfsmith.engines.protocol import Lack, LackError, Options, Program, ProgramFiles
-from tfsmith.errors import CorruptFileError, EngineError
+from tfsmith.errors import EngineError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,13 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["TensorFlow", "TensorFlowProgram", "measure_speed"]
 
 _INSTALL = "pip install 'tfsmith[tensorflow]'"
-# Isolated, so that no `tensorflow.py` of the working directory is imported, and then with our own search path.
-_START = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from tfsmith.engines.tensorflow_child import main
-main()
-"""
+_START = start_code("tfsmith.engines.tensorflow_child")
 
 
 class TensorFlow:
@@ -119,15 +107,6 @@ class TensorFlowProgram:
         self.close()
 
 
-# Isolated, so that no `tensorflow.py` of the working directory is imported, and then with our own search path.
-_START_SPEED = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from tfsmith.engines.tensorflow_speed_child import main
-main()
-"""
-
-
 def measure_speed(
     programs: Sequence[Program], feeds: Mapping[str, NDArray[Any]], options: Options, *, repeat: int
 ) -> tuple[tuple[float, ...], ...]:
@@ -148,17 +127,22 @@ def measure_speed(
             place = Path(folder) / str(number)
             place.mkdir()
             files.append(program.files(place, options.write))
-        request = io.BytesIO()
         say = {
+            "do": "load",
             "op_libraries": [str(path.absolute()) for path in options.op_libraries],
-            "repeat": repeat,
             "programs": [_told(one, feeds) for one in files],
         }
-        write_frame(request, say, feeds)
-        told = _ask(request.getvalue())
-    if "error" in told:
-        raise EngineError(f"TensorFlow: {told['error']}", path=programs[0].path, remedy=told.get("remedy"))
-    return tuple(tuple(map(float, times)) for times in told["seconds"])
+        # oneDNN is on by default; somebody who turned it off for exact answers must not see us win by that.
+        environment = {"TF_ENABLE_ONEDNN_OPTS": "1"}
+        child = ChildProcess("TensorFlow", _START, f"try: {_INSTALL}", programs[0].path, environment)
+        try:
+            child.ask(say)
+            _, seconds = child.ask({"do": "run", "repeat": repeat}, feeds)
+        finally:
+            child.close()
+    if len(seconds) != len(files):
+        raise EngineError("TensorFlow's process measured other programs than asked for", path=programs[0].path)
+    return tuple(tuple(map(float, seconds[str(number)])) for number in range(len(files)))
 
 
 def _told(files: ProgramFiles, feeds: Mapping[str, NDArray[Any]]) -> dict[str, Any]:
@@ -169,21 +153,3 @@ def _told(files: ProgramFiles, feeds: Mapping[str, NDArray[Any]]) -> dict[str, A
         "inputs": {files.inputs[key]: key for key in feeds if key in files.inputs},
         "fetches": list(dict.fromkeys(files.outputs.values())),
     }
-
-
-def _ask(request: bytes) -> dict[str, Any]:
-    search = [str(Path(entry).absolute()) for entry in sys.path if entry]
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", _START_SPEED, json.dumps(search)],
-        input=request,
-        capture_output=True,
-        # oneDNN is on by default; somebody who turned it off for exact answers must not see us win by that.
-        env={"TF_CPP_MIN_LOG_LEVEL": "3", **os.environ, "TF_ENABLE_ONEDNN_OPTS": "1", "PYTHONIOENCODING": "utf-8"},
-        check=False,
-    )
-    try:
-        return read_frame(io.BytesIO(done.stdout))[0]
-    except CorruptFileError as error:
-        words = [line.strip() for line in done.stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-        what = f"TensorFlow's process ended with {done.returncode}{f' ({words[-1]})' if words else ''}"
-        raise EngineError(what, remedy="the model, the op library or a lack of memory broke it") from error

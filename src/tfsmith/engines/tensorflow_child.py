@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, BinaryIO
 
-from tfsmith.engines.frames import read_frame, write_frame
-from tfsmith.errors import TruncatedFileError
+from tfsmith.engines.frames import Arrays, Run, parent_pipes, serve_frames
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -17,6 +15,8 @@ if TYPE_CHECKING:
 __all__ = ["explain", "main", "plain_array", "serve"]
 
 _MOST_TEXT = 600
+_WARM_UP = 3
+"""Runs that are not measured: in the first ones TensorFlow optimizes the graph, and the op packs its weights."""
 _NODE = re.compile(r"\{\{node ([^}]*)\}\}")
 # TensorFlow repeats itself: where each op was made, and then the same again
 _NOISE = ("Graph execution error", "Detected at node", "Node: ", "<stack traces", "Original stack", "[[", 'File "')
@@ -24,54 +24,70 @@ _NOISE = ("Graph execution error", "Detected at node", "Node: ", "<stack traces"
 
 def main() -> None:
     """Serves until the parent closes the pipe. What TensorFlow prints goes to stderr, not between the answers."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    serve(sys.stdin.buffer, answers)
+    serve(*parent_pipes())
 
 
 def serve(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answers requests, one after the other."""
-    session: _Session | None = None
-    while True:
-        try:
-            say, arrays = read_frame(requests)
-        except TruncatedFileError:
-            return  # the parent is done
-        try:
-            if say.get("do") == "load":
-                session = _Session(say)
-                write_frame(answers, {"version": session.version})
-            elif session is None:
-                write_frame(answers, {"error": "no model is loaded"})
-            else:
-                write_frame(answers, {}, session.run(say["fetches"], arrays))
-        except Exception as error:  # whatever TensorFlow raises is the parent's to tell
-            write_frame(answers, explain(error))
+    serve_frames(requests, answers, _load, explain)
 
 
-class _Session:
-    """A model in a session: loaded, restored, its tables filled."""
+def _load(say: Mapping[str, Any], _: Arrays) -> tuple[dict[str, Any], Run]:
+    import tensorflow as tf
 
-    def __init__(self, say: Mapping[str, Any]) -> None:
-        import tensorflow as tf
+    for library in say["op_libraries"]:
+        tf.load_op_library(library)
+    version = {"version": str(tf.__version__)}
+    if "programs" in say:
+        return version, _Race(tf, say["programs"]).run
+    session = _session(tf, say, _config(tf))
+    return version, lambda asked, feeds: _fetched(session, asked["fetches"], feeds)
 
-        self.version = str(tf.__version__)
-        self._tf = tf
-        for library in say["op_libraries"]:
-            tf.load_op_library(library)
-        v1 = tf.compat.v1
-        self._graph = tf.Graph()
-        self._session = v1.Session(graph=self._graph, config=_config(tf))
-        with self._graph.as_default():
-            if say["kind"] == "saved_model":
-                v1.saved_model.load(self._session, say["tags"], say["path"])
-            else:
-                tf.import_graph_def(_graph_def(v1, say["path"]), name="")
 
-    def run(self, fetches: list[str], feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """The values of the tensors."""
-        found = self._session.run({name: name for name in fetches}, dict(feeds))
-        return {name: plain_array(value) for name, value in found.items()}
+def _session(tf: Any, say: Mapping[str, Any], config: Any = None) -> Any:
+    """A model in a session: loaded, restored, its tables filled. Sessions of a process share their threads."""
+    v1 = tf.compat.v1
+    graph = tf.Graph()
+    session = v1.Session(graph=graph, config=config)
+    with graph.as_default():
+        if say["kind"] == "saved_model":
+            v1.saved_model.load(session, say["tags"], say["path"])
+        else:
+            tf.import_graph_def(_graph_def(v1, say["path"]), name="")
+    return session
+
+
+def _fetched(session: Any, fetches: list[str], feeds: Arrays) -> dict[str, NDArray[Any]]:
+    found = session.run({name: name for name in fetches}, dict(feeds))
+    return {name: plain_array(value) for name, value in found.items()}
+
+
+class _Race:
+    """Models that are measured, each in a session of its own, by turns."""
+
+    def __init__(self, tf: Any, programs: list[Mapping[str, Any]]) -> None:
+        self._entries = [(told, _session(tf, told)) for told in programs]
+
+    def run(self, say: Mapping[str, Any], feeds: Arrays) -> dict[str, NDArray[Any]]:
+        """The seconds of each run of each model, by its number."""
+        import numpy
+
+        runs = [self._bound(told, session, feeds) for told, session in self._entries]
+        for run in runs:
+            for _ in range(_WARM_UP):
+                run()
+        seconds: list[list[float]] = [[] for _ in runs]
+        for _ in range(say["repeat"]):
+            for number, run in enumerate(runs):
+                start = time.perf_counter()
+                run()
+                seconds[number].append(time.perf_counter() - start)
+        return {str(number): numpy.array(times, float) for number, times in enumerate(seconds)}
+
+    @staticmethod
+    def _bound(told: Mapping[str, Any], session: Any, feeds: Arrays) -> Callable[[], object]:
+        fed = {tensor: feeds[key] for tensor, key in told["inputs"].items()}
+        return lambda: session.run(told["fetches"], fed)
 
 
 def _config(tf: Any) -> Any:

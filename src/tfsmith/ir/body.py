@@ -263,6 +263,25 @@ class Body(Immutable, ABC):
                 todo.append(source)
         return seen
 
+    def descendants(self, names: Iterable[str], *, control: bool = True) -> set[str]:
+        """The names of all nodes that need these, themselves included. Linear.
+
+        Args:
+            names: The nodes.
+            control: Whether control edges count.
+
+        Raises:
+            InvalidModelError: An input names a node that is not there.
+        """
+        seen = set(names)
+        todo = list(seen)
+        while todo:
+            for use in self.uses[todo.pop()]:
+                if use.node.name not in seen and (control or use.output != CONTROL):
+                    seen.add(use.node.name)
+                    todo.append(use.node.name)
+        return seen
+
     def check_names(self) -> None:
         """Checks that names are unique and that every input is there; linear, and much cheaper than the use lists.
 

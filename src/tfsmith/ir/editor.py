@@ -377,10 +377,11 @@ def _map_collection(collection: Collection, new: Callable[[str], str | None]) ->
     if collection.kind == "node":
         values = tuple(name for text in collection.values if (name := new(text)) is not None)
         return collection if values == collection.values else Collection("node", values)
-    if collection.kind != "bytes" or len(collection.messages) != len(collection.values):
+    messages = collection.messages if collection.kind == "bytes" else ()
+    if collection.kind != "bytes" or len(messages) != len(collection.values):
         return collection
-    mapped = [_map_strings(message, new) for message in collection.messages]
-    if list(collection.messages) == mapped:
+    mapped = [_map_strings(message, new) for message in messages]
+    if list(messages) == mapped:
         return collection
     return Collection.of_messages([message for message in mapped if message is not None])
 

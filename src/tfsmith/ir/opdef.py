@@ -143,6 +143,14 @@ class OpDef:
         attrs = self.with_defaults(attrs)
         return sum(arg.count(attrs) for arg in self.outputs)
 
+    def output_type(self, attrs: Mapping[str, Attr], index: int) -> DType | None:
+        """The type of one output; None where there is no such output, or attributes do not say it."""
+        try:
+            types = self.output_types(attrs)
+        except InvalidModelError:
+            return None
+        return types[index] if 0 <= index < len(types) else None
+
     def output_types(self, attrs: Mapping[str, Attr]) -> tuple[DType | None, ...]:
         """The type of each output of a node with these attributes; None where they do not say."""
         return tuple(found for _, found in self.outputs_of(attrs))

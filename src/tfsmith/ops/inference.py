@@ -7,6 +7,7 @@ once. Nothing is run; what is not said is unknown.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.attr import Attr, Func
@@ -29,8 +30,6 @@ _DEPTH = 50
 """How many nodes are followed back to find a constant."""
 _SCALARS_UNKNOWN = 21
 """Up to this version of the producer, a Placeholder's shape of no dimensions means that it is unknown."""
-_Key = tuple[str | None, str]
-"""The name of a function, or None for the graph itself, and that of a node or argument in it."""
 
 
 @record
@@ -74,6 +73,16 @@ class _Call:
     first: int
 
 
+class _Facts:
+    """What was found in one body, by the names of its nodes and arguments."""
+
+    __slots__ = ("inputs", "known")
+
+    def __init__(self) -> None:
+        self.known: dict[str, tuple[Known, ...]] = {}
+        self.inputs: dict[str, tuple[Endpoint, ...]] = {}
+
+
 class Inference:
     """What is known of the tensors of a graph and its functions. Results are kept; the model never changes.
 
@@ -103,30 +112,32 @@ class Inference:
         self._objects = objects
         self._trust_notes = trust_notes
         self._calls: dict[str, list[_Call]] | None = None
-        self._found: dict[_Key, tuple[Known, ...]] = {}
-        self._inputs: dict[_Key, tuple[Endpoint, ...]] = {}
+        self._in_graph = _Facts()
+        self._in_functions: dict[str, _Facts] = {}
 
-    def _key(self, body: Body, name: str) -> _Key:
-        if body is self._graph:  # most are, and to ask for a class takes longer
-            return (None, name)
-        return (body.name if isinstance(body, Function) else None, name)
+    def _facts(self, body: Body) -> _Facts:
+        """What was found in a body so far."""
+        if body is self._graph or not isinstance(body, Function):  # most are, and to ask for a class takes longer
+            return self._in_graph
+        return self._in_functions.setdefault(body.name, _Facts())
 
     def inputs(self, body: Body, node: Node) -> tuple[Endpoint, ...]:
         """The tensors that a node takes."""
-        key = self._key(body, node.name)
-        found = self._inputs.get(key)
+        inputs = self._facts(body).inputs
+        found = inputs.get(node.name)
         if found is None:
-            found = self._inputs[key] = tuple(body.resolve(text) for text in node.inputs if text[:1] != "^")
+            found = inputs[node.name] = tuple([body.resolve(text) for text in node.inputs if text[:1] != "^"])
         return found
 
     def known(self, body: Body, tensor: Endpoint) -> Known:
         """All that is known of a tensor."""
-        key = self._key(body, tensor.node)
-        found = self._found.get(key)
+        name, output = tensor
+        known = self._facts(body).known
+        found = known.get(name)
         if found is None:
-            self._look(body, tensor.node)
-            found = self._found[key]
-        return found[tensor.output] if 0 <= tensor.output < len(found) else NOTHING
+            self._look(body, name)
+            found = known[name]
+        return found[output] if 0 <= output < len(found) else NOTHING
 
     def shape(self, body: Body, tensor: Endpoint) -> Shape:
         """The shape of a tensor, as far as it is known."""
@@ -142,13 +153,7 @@ class Inference:
         if node is None:
             return _argument_type(body, tensor.node)
         op = body.op_def(node.op)
-        if op is None:
-            return None
-        try:
-            types = op.output_types(node.attrs)
-        except InvalidModelError:
-            return None
-        return types[tensor.output] if 0 <= tensor.output < len(types) else None
+        return None if op is None else op.output_type(node.attrs, tensor.output)
 
     def constant(self, body: Body, tensor: Endpoint) -> Tensor | None:
         """The value of a tensor that is a constant, also behind Identity or given by the only caller; not read."""
@@ -170,41 +175,33 @@ class Inference:
 
     def _look(self, body: Body, name: str) -> None:
         """Finds what is known of a node or argument, after all that it depends on; without recursion."""
-        todo: list[tuple[Body, str, bool]] = [(body, name, False)]
-        begun: set[_Key] = set()
+        todo: list[tuple[Body, _Facts, str, tuple[Shape, ...] | None]] = [(body, self._facts(body), name, None)]
+        begun: set[tuple[_Facts, str]] = set()
+        computed = computed_ops()
         while todo:
-            body, name, is_ready = todo.pop()
-            key = self._key(body, name)
-            if key in self._found:
+            body, facts, name, said = todo.pop()
+            if name in facts.known:
                 continue
-            if is_ready:
-                self._found[key] = self._outputs(body, name)
+            node = body.by_name.get(name)
+            if said is not None:
+                outputs = (self._argument(body, name),) if node is None else self._outputs(body, node, said)
+                facts.known[name] = outputs
                 continue
-            if key in begun:
+            if (facts, name) in begun:
                 continue  # a circle: who asks again goes on without it
-            begun.add(key)
-            todo.append((body, name, True))
-            for inner, source in self._sources(body, name):
-                if self._key(inner, source.node) not in self._found:
-                    todo.append((inner, source.node, False))
+            begun.add((facts, name))
+            said = () if node is None else self._said(node)
+            todo.append((body, facts, name, said))
+            if said and node is not None and node.op not in computed and all(shape.is_static for shape in said):
+                continue
+            if node is None or node.op in CALLS or node.op in self._graph.library:
+                sources = (self._callers(body, name) or []) if node is None else self._results(node)
+                todo += [(inner, self._facts(inner), source.node, None) for inner, source in sources]
+            else:
+                known = facts.known
+                todo += [(body, facts, source, None) for source, _ in self.inputs(body, node) if source not in known]
 
-    def _sources(self, body: Body, name: str) -> list[tuple[Body, Endpoint]]:
-        """What a node or argument depends on."""
-        node = body.by_name.get(name)
-        if node is None:
-            return self._callers(body, name) or []
-        said = self._said(node)
-        if said and all(shape.is_static for shape in said) and node.op not in computed_ops():
-            return []
-        if node.op in CALLS or node.op in self._graph.library:
-            return self._results(node)
-        return [(body, tensor) for tensor in self.inputs(body, node)]
-
-    def _outputs(self, body: Body, name: str) -> tuple[Known, ...]:
-        node = body.by_name.get(name)
-        if node is None:
-            return (self._argument(body, name),)
-        said = self._said(node)
+    def _outputs(self, body: Body, node: Node, said: tuple[Shape, ...]) -> tuple[Known, ...]:
         if node.op in CALLS or node.op in self._graph.library:
             found = self._called(node)
         else:
@@ -213,6 +210,8 @@ class Inference:
             found = (self._named(node, found[0]),)
         if not said:
             return tuple(found)
+        if len(said) == len(found) == 1:
+            return (_merged(said[0], found[0]),)
         return tuple(
             _merged(said[at], found[at] if at < len(found) else NOTHING) if at < len(said) else found[at]
             for at in range(max(len(said), len(found)))
@@ -224,7 +223,11 @@ class Inference:
             count = max(said, 1) if definition is None else definition.output_count(node.attrs)
         except InvalidModelError:
             return (NOTHING,)
-        inputs = [self._now(body, tensor) for tensor in self.inputs(body, node)]
+        known = self._facts(body).known
+        inputs = [
+            found[output] if 0 <= output < len(found := known.get(name, ())) else NOTHING
+            for name, output in self.inputs(body, node)
+        ]
         try:
             return infer(node.op, inputs, node.attrs, max(count, 1))
         except Conflict as conflict:
@@ -233,7 +236,7 @@ class Inference:
 
     def _now(self, body: Body, tensor: Endpoint) -> Known:
         """What was found of a tensor; nothing in a circle."""
-        found = self._found.get(self._key(body, tensor.node), ())
+        found = self._facts(body).known.get(tensor.node, ())
         return found[tensor.output] if 0 <= tensor.output < len(found) else NOTHING
 
     def _named(self, node: Node, known: Known) -> Known:
@@ -306,8 +309,11 @@ class Inference:
         if not self._trust_notes:
             return ()
         found = node.attrs.get("_output_shapes")
-        value = None if found is None else found.value
-        return tuple(_shape_in(found, at) for at in range(len(value))) if isinstance(value, tuple) else ()
+        if found is None or not isinstance(found.value, tuple):
+            return ()
+        if found.kind == "list(shape)":
+            return cast("tuple[Shape, ...]", found.value)
+        return tuple(_shape_in(found, at) for at in range(len(found.value)))
 
     def _is_exported(self, function: Function) -> bool:
         """Whether Python may call it, with arguments that no node gives."""
@@ -395,13 +401,13 @@ def _shape_in(attr: Attr | None, index: int) -> Shape:
 
 def _merged(said: Shape, known: Known) -> Known:
     """What both say together; where they contradict each other, what was noted down counts."""
-    if said.dims is None:
+    noted, dims = said.dims, known.dims
+    if noted is None or noted == dims:
         return known
-    noted = Known.of(said).dims or ()
-    if known.dims is None or len(known.dims) != len(noted):
-        return Known(noted, None, known.held)
-    dims = tuple(old if new is None else new for new, old in zip(noted, known.dims, strict=True))
-    return known._replace(dims=dims)
+    if dims is None or len(dims) != len(noted):
+        return Known(Known.of(said).dims, None, known.held)
+    both = tuple([old if new < 0 else new for new, old in zip(noted, dims, strict=True)])
+    return known if both == dims else Known(both, known.values, known.held)
 
 
 def _agreed(found: list[Known] | tuple[Known, ...]) -> Known:

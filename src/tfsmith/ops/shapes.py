@@ -177,6 +177,8 @@ def infer(op: str, inputs: Sequence[Known], attrs: Mapping[str, Attr], count: in
         return (NOTHING,) * count
     ask = Ask(op, inputs, attrs, count)
     found = rule(ask)
+    if type(found) is Known and count == 1:
+        return (_kept(ask, found),)
     outputs = (found,) if isinstance(found, Known) else found
     return (*(_kept(ask, one) for one in outputs[:count]), *(NOTHING,) * (count - len(outputs)))
 
@@ -189,6 +191,8 @@ def _kept(ask: Ask, found: Known) -> Known:
         return found
     if len(found.values) > _MOST_VALUES:
         return found._replace(values=None)
+    if all(type(value) is not int or -0x80000000 <= value < 0x80000000 for value in found.values):
+        return found
     is_wide = any(ask.type(name) == "int64" for name in ("T", "DstT", "out_type", "Tidx", "dtype", "Tparams"))
     limit = 1 << (63 if is_wide else 31)
     if all(not isinstance(value, int) or -limit <= value < limit for value in found.values):
@@ -350,6 +354,13 @@ def _images(ask: Ask) -> Known:
     return Known(ask.dims(0, 4))
 
 
+def _meeting(one: Size, other: Size, what: str, *shapes: Dims) -> Size:
+    """A size that must be both; what is said of shapes where it cannot be is made only then."""
+    if isinstance(one, int) and isinstance(other, int) and one != other:
+        raise Conflict(f"{what.format(*map(text, shapes))} are {one} and {other}")
+    return equal(one, other)
+
+
 @shape("BiasAdd")
 def _bias_add(ask: Ask) -> Known:
     is_first = ask.text("data_format", "NHWC").startswith("NC")
@@ -357,7 +368,7 @@ def _bias_add(ask: Ask) -> Known:
     if dims is None or bias is None:
         return Known(dims)
     at = 1 if is_first else len(dims) - 1
-    channels = equal(dims[at], bias[0], f"channels of {text(dims)} and the bias")
+    channels = _meeting(dims[at], bias[0], "channels of {} and the bias", dims)
     return Known((*dims[:at], channels, *dims[at + 1 :]))
 
 
@@ -476,7 +487,7 @@ def _matmul(ask: Ask) -> Known:
     left, right = ask.dims(0, 2) or (), ask.dims(1, 2) or ()
     left = left[::-1] if ask.flag("transpose_a") else left
     right = right[::-1] if ask.flag("transpose_b") else right
-    equal(left[1], right[0], f"inner sizes of {text(left)} and {text(right)}")
+    _meeting(left[1], right[0], "inner sizes of {} and {}", left, right)
     return Known((left[0], right[1]))
 
 
@@ -487,7 +498,7 @@ def _batch_matmul(ask: Ask) -> Known:
         return NOTHING
     rows = left[:-3:-1] if ask.flag("adj_x") else left[-2:]
     columns = right[:-3:-1] if ask.flag("adj_y") else right[-2:]
-    equal(rows[1], columns[0], f"inner sizes of {text(left)} and {text(right)}")
+    _meeting(rows[1], columns[0], "inner sizes of {} and {}", left, right)
     join = same if ask.op == "BatchMatMul" else broadcast
     outer = join(left[:-2], right[:-2]) or ()
     return Known((*outer, rows[0], columns[1]))

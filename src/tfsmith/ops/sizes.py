@@ -82,7 +82,10 @@ NOTHING = Known()
 
 
 def _dims(shape: Shape) -> Dims:
-    return None if shape.dims is None else tuple(None if dim < 0 else dim for dim in shape.dims)
+    dims = shape.dims
+    if not dims or min(dims) >= 0:
+        return dims
+    return tuple([None if dim < 0 else dim for dim in dims])
 
 
 def equal(one: Size, other: Size, what: str = "sizes") -> Size:
@@ -127,6 +130,8 @@ def broadcast(one: Dims, other: Dims) -> Dims:
     """
     if one is None or other is None:
         return None
+    if one == other or not other:
+        return one
     rank = max(len(one), len(other))
     pairs = zip((1,) * (rank - len(one)) + one, (1,) * (rank - len(other)) + other, strict=True)
     try:

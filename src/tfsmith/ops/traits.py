@@ -14,11 +14,15 @@ from fnmatch import fnmatchcase
 from functools import cache
 from types import MappingProxyType
 
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.op_database import OpLookup, builtin_op
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ops import families
 
-__all__ = ["Trait", "is_random", "leaves_no_trace", "traits"]
+__all__ = ["Trait", "is_random", "leaves_no_trace", "node_types", "traits"]
+
+_ANY_TYPES = frozenset(families.CALLS) | {"Assert", "IdentityN"}
+"""Ops with lists of tensors that they only hand on: of which types they are does not matter."""
 
 
 class Trait(IntFlag):
@@ -264,3 +268,19 @@ def is_random(op: str) -> bool:
 def leaves_no_trace(op: str) -> bool:
     """Whether nobody notices if a node of this op does not run, though its definition calls it stateful."""
     return op in families.HANDLE_READS or op in families.HANDLE_FACTS or _declared(op) == Trait.RANDOM
+
+
+def node_types(op: str, attrs: Mapping[str, Attr]) -> str | None:
+    """The types of a node as text, such as "T=float32 Tidx=int32"; None where the op is none of TensorFlow's own."""
+    definition = builtin_op(op)
+    if definition is None:
+        return None
+    whole = definition.with_defaults(attrs)
+    types: list[str] = []
+    for declared in definition.attrs:
+        found = whole.get(declared.name)
+        if found is not None and declared.kind == "type":
+            types.append(f"{declared.name}={found.dtype}")
+        elif found is not None and declared.kind == "list(type)" and op not in _ANY_TYPES:
+            types.append(f"{declared.name}={','.join(map(str, dict.fromkeys(found.dtypes)))}")
+    return " ".join(types)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tfsmith.errors import Hint, TfsmithError, UsageError, call
@@ -20,8 +21,8 @@ from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_RANK
-from tfsmith.ops.families import CONTROL_FLOW, PLACEHOLDERS, VARIABLES
-from tfsmith.ops.traits import is_random
+from tfsmith.ops.families import CONTROL_FLOW, GIVEN, PLACEHOLDERS, VARIABLES
+from tfsmith.ops.traits import is_random, node_types
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.passes.interface import choose_outputs, tensor_names
 from tfsmith.records import record, replace
@@ -56,6 +57,7 @@ class Target:
         in_gelu: Ops that it takes as part of a GELU, and nowhere else.
         static_lists: Ops that make lists of tensors, whose elements must have a shape without open dimensions.
         only_names: Whether nothing but the names of ops is known of it: it was read about, not asked.
+        types: For ops that it was asked about with types: each combination of them, and whether it takes it.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Target:
     in_gelu: frozenset[str] = frozenset()
     static_lists: frozenset[str] = frozenset()
     only_names: bool = False
+    types: Mapping[str, Mapping[str, bool]] = MappingProxyType({})
 
 
 def target_names() -> list[str]:
@@ -107,12 +110,13 @@ def find_target(name: str) -> Target:
 
 def _simple(name: str, table: str, more: str = "") -> Target:
     head, lines = _read(table)
-    ops = {word for line in lines for word in line.split()}
+    ops, extra = {word for line in lines for word in line.split()}, frozenset[str]()
     title, source = head["title"], head["source"]
     if more:
-        extra, lines = _read(more)
-        ops |= {word for line in lines for word in line.split()}
-        title, source = f"{title} with {extra['title']}", f"{source}; {extra['source']}"
+        more_head, lines = _read(more)
+        extra = frozenset(word for line in lines for word in line.split())
+        ops |= extra
+        title, source = f"{title} with {more_head['title']}", f"{source}; {more_head['source']}"
     return Target(
         name,
         title,
@@ -130,7 +134,19 @@ def _simple(name: str, table: str, more: str = "") -> Target:
         in_gelu=frozenset(head.get("in_gelu", "").split()) - ops,
         static_lists=frozenset() if more else frozenset(head.get("static_lists", "").split()),
         only_names=head.get("known_by") == "names",
+        types=_types(head["types"], extra) if "types" in head else MappingProxyType({}),
     )
+
+
+def _types(table: str, without: frozenset[str]) -> Mapping[str, Mapping[str, bool]]:
+    """The types that ops were tried with: on each line an op, what it takes, a bar, what it does not take."""
+    found: dict[str, Mapping[str, bool]] = {}
+    for line in _read(table)[1]:
+        op, *words = line.split(" ")
+        bar = words.index("|")
+        if op not in without:
+            found[op] = {word.replace(";", " "): number < bar for number, word in enumerate(words) if number != bar}
+    return found
 
 
 def _tensorflow(release: str) -> Target:
@@ -197,6 +213,7 @@ def _read(name: str) -> tuple[dict[str, str], list[str]]:
 
 
 _PLACEHOLDERS = PLACEHOLDERS - {"PlaceholderWithDefault"}
+_GIVEN = GIVEN | PLACEHOLDERS
 
 
 @record
@@ -384,6 +401,8 @@ class _Nodes:
         self._dead: dict[str, list[str]] = {}
         self._attrs: dict[str, list[tuple[str, bool]]] = {}
         self._dtypes: dict[str, list[str]] = {}
+        self._types: dict[tuple[str, str], list[str]] = {}
+        self._untried: dict[str, str] = {}
         self._lists: dict[str, list[str]] = {}
         self._unknown_lists: dict[str, list[str]] = {}
         self._seen: set[str] = set()
@@ -413,6 +432,8 @@ class _Nodes:
         if node.op not in self._target.ops and not (self._target.calls and node.op in self._graph.library):
             (self._ops if is_live else self._dead).setdefault(node.op, []).append(name)
             return
+        if self._target.types and node.op not in _GIVEN:
+            self._look_at_types(node, name)
         if self._target.later_attrs:
             self._look_at_attrs(node, name)
         if self._target.refuses and (node.op in _PLACEHOLDERS or node.op == "Const"):
@@ -420,6 +441,14 @@ class _Nodes:
             kind = found.value.base.name if found is not None and isinstance(found.value, DType) else ""
             if kind in self._target.refuses:
                 self._dtypes.setdefault(kind, []).append(name)
+
+    def _look_at_types(self, node: Node, name: str) -> None:
+        types = node_types(node.op, node.attrs) or ""
+        taken = self._target.types.get(node.op, {}).get(types)
+        if taken is None:
+            self._untried.setdefault(node.op, types)
+        elif not taken:
+            self._types.setdefault((node.op, types), []).append(name)
 
     def _look_at_attrs(self, node: Node, name: str) -> None:
         op = builtin_ops().get(node.op)
@@ -461,6 +490,12 @@ class _Nodes:
             if self._target.name == "tflite":
                 remedy = Hint(f"{remedy}; or {_FLEX}")
             yield Obstacle("shape", op, what, tuple(names), remedy)
+        for (op, types), found_names in self._types.items():
+            names = [name for name in found_names if not self._is_computed_before(name)]
+            if not names:
+                continue
+            remedy = Hint(_FLEX) if self._target.name == "tflite" and op in _flex_ops() else "cast its inputs"
+            yield Obstacle("dtype", op, f"{title} takes no {op} with {types}", tuple(names), remedy)
         for kind, names in self._dtypes.items():
             what = f"{title} has no {kind}"
             yield Obstacle(
@@ -471,17 +506,28 @@ class _Nodes:
                 Hint("cut the model behind it ({freeze(model, outputs=['NAME'])})"),
             )
 
+    def _is_computed_before(self, name: str) -> bool:
+        """Whether a node of the graph depends on constants only: converters compute it, and import what it gives."""
+        graph = self._graph
+        return name in graph and all(
+            graph[one].op == "Const" or graph[one].data_inputs for one in graph.ancestors({name})
+        )
+
     def notes(self) -> Iterator[str]:
         """What was found and stands in nobody's way."""
         for op, names in self._dead.items():
             words = " and ".join(sorted(self._target.ignores))
             why = f"only {words} need it, which {self._target.title} passes over"
             yield f"{op} is not known, but {why}: {names[0]}"
+        if self._untried:
+            ops = ", ".join(sorted(self._untried)[:_FEW]) + (", ..." if len(self._untried) > _FEW else "")
+            yield f"{self._target.title} was asked about other ops with their types; of {ops} only the names are known"
         for op, names in self._unknown_lists.items():
             why = f"which {self._target.title} takes only if it can infer one without open dimensions"
             yield f"the graph does not say the shape of the elements of {op}, {why}: {names[0]}"
 
 
+_FEW = 6
 _HALF, _ONE = 0.5, 1.0
 _ELEMENT_SHAPE = 0
 """The input of TensorListReserve and EmptyTensorList that has the shape of their elements."""

@@ -249,11 +249,7 @@ def _without(graph: Graph, names: Iterable[str]) -> Graph:
     gone = {name for name in names if name in graph}
     if not gone:
         return graph
-    todo = list(gone)
-    while todo:
-        new = {use.node.name for use in graph.uses[todo.pop()] if use.output >= 0} - gone
-        gone |= new
-        todo += new
+    gone = graph.descendants(gone, control=False)
     gradients = {node.name for node in graph if _GRADIENTS.search(node.name)} - gone
     others = [node for node in graph if node.name not in gone and node.name not in gradients]
     sources = {graph.resolve(text).node for node in others for text in node.inputs} - gone

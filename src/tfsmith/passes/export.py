@@ -30,7 +30,7 @@ from tfsmith.passes.interface import (
 )
 from tfsmith.passes.prune import clean_colocation, prune, prune_library
 from tfsmith.passes.saver import SavedVariable, add_saver, free_scope
-from tfsmith.passes.variables import Source, find_source, find_value, restore_sources
+from tfsmith.passes.variables import CheckpointSlice, find_source, find_value, restore_sources
 from tfsmith.records import field, record
 
 __all__ = [
@@ -201,7 +201,7 @@ def _variables(model: Model, graph: Graph, options: ExportOptions) -> list[Saved
     for node in graph:
         if node.op not in VARIABLES:
             continue
-        source: Source = find_source(model, node, sources)
+        source: CheckpointSlice = find_source(model, node, sources)
         if options.all_variables and source.key not in model.variables:
             continue  # a local variable, which nobody saved
         try:

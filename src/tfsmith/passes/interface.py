@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from tfsmith.errors import InvalidModelError, Note, NotFoundInModelError, UsageError
+from tfsmith.errors import Note, NotFoundInModelError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, MetaGraph, Signature, TensorInfo
@@ -207,18 +207,12 @@ def _never_outputs(graph: Graph) -> set[str]:
 def _savers(graph: Graph) -> set[str]:
     """The nodes that save and restore, calls of functions that do included, and all that takes a tensor from them."""
     inside = {name for name, body in graph.library.items() if any(node.op in _SAVER_OPS for node in body.nodes)}
-    todo = [
+    savers = (
         node.name
         for node in graph
         if node.op in _SAVER_OPS or (node.op in DIRECT_CALLS and getattr(node.get("f"), "name", "") in inside)
-    ]
-    found = set(todo)
-    while todo:
-        for use in graph.uses[todo.pop()]:
-            if use.output >= 0 and use.node.name not in found:
-                found.add(use.node.name)
-                todo.append(use.node.name)
-    return found
+    )
+    return graph.descendants(savers, control=False)
 
 
 def collected(model: Model, key: str) -> tuple[Candidate, ...]:
@@ -236,14 +230,8 @@ def collected(model: Model, key: str) -> tuple[Candidate, ...]:
 
 def _fed(graph: Graph) -> set[str]:
     """The names of all nodes that an input reaches."""
-    todo = [node.name for node in graph if node.op in INPUTS or node.op in PIPELINES]
-    seen = set(todo)
-    while todo:
-        for use in graph.uses[todo.pop()]:
-            if use.output >= 0 and use.node.name not in seen:
-                seen.add(use.node.name)
-                todo.append(use.node.name)
-    return seen
+    inputs = (node.name for node in graph if node.op in INPUTS or node.op in PIPELINES)
+    return graph.descendants(inputs, control=False)
 
 
 def _judge(graph: Graph, node: Node, fed: set[str], skipped: set[str]) -> Candidate | None:
@@ -294,13 +282,7 @@ def _candidate(graph: Graph, node: Node, reason: str, score: int, output: int = 
 def output_type(graph: Graph, node: Node, index: int = 0) -> DType | None:
     """The type of an output, if op and attributes say it."""
     op = graph.op_def(node.op)
-    if op is None:
-        return None
-    try:
-        types = op.output_types(node.attrs)
-    except InvalidModelError:
-        return None
-    return types[index] if index < len(types) else None
+    return None if op is None else op.output_type(node.attrs, index)
 
 
 def output_shape(node: Node, index: int = 0) -> Shape:

@@ -30,7 +30,7 @@ from tfsmith.passes.interface import (
     tensor_names,
 )
 from tfsmith.passes.saver import SavedVariable, add_saver, free_scope
-from tfsmith.passes.variables import Place, Stored, store
+from tfsmith.passes.variables import CheckpointContent, Place, store
 from tfsmith.passes.variables_to_constants import added_read, const_to_handle, identity_to_read, renamed_input
 from tfsmith.records import field, record
 
@@ -368,7 +368,7 @@ class _Work:
         return node.name
 
 
-def _saved(graph: Graph, stored: Stored) -> list[SavedVariable]:
+def _saved(graph: Graph, stored: CheckpointContent) -> list[SavedVariable]:
     return [SavedVariable(graph[name], place.key, place.extents) for name, place in stored.places.items()]
 
 

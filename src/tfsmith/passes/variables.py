@@ -24,10 +24,10 @@ from tfsmith.records import record
 
 __all__ = [
     "Place",
-    "Stored",
+    "CheckpointContent",
     "store",
     "EMA_SUFFIX",
-    "Source",
+    "CheckpointSlice",
     "restore_sources",
     "initial_values",
     "find_source",
@@ -59,14 +59,14 @@ class Place:
 
 
 @record
-class Stored:
+class CheckpointContent:
     """What a checkpoint of some variables holds, sorted by key, and where each variable's value lies in it."""
 
     tensors: Mapping[str, Tensor]
     places: Mapping[str, Place]
 
 
-def store(graph: Graph, values: Mapping[str, Tensor]) -> Stored:
+def store(graph: Graph, values: Mapping[str, Tensor]) -> CheckpointContent:
     """Puts the parts of partitioned variables together. No value is read.
 
     Args:
@@ -89,7 +89,7 @@ def store(graph: Graph, values: Mapping[str, Tensor]) -> Stored:
         for name, piece in zip(names, whole.pieces, strict=True):
             places[name] = Place(key, whole.shape.dims or (), piece.start, piece.tensor.shape.dims or ())
             del tensors[name]
-    return Stored({key: tensors[key] for key in sorted(tensors)}, places)
+    return CheckpointContent({key: tensors[key] for key in sorted(tensors)}, places)
 
 
 def _join(graph: Graph, names: Sequence[str], parts: Sequence[Tensor]) -> SlicedTensor | None:
@@ -130,7 +130,7 @@ _MAX_CHAIN = 1000
 
 
 @record
-class Source:
+class CheckpointSlice:
     """Where a variable's value lies: a key of the checkpoint, and which part of that tensor ("" for all of it).
 
     `extents` is written as TensorFlow writes it in `shape_and_slices`: "10 4 0,5:-", the full shape, then for each
@@ -141,7 +141,7 @@ class Source:
     extents: str = ""
 
 
-def restore_sources(meta: MetaGraph) -> dict[str, Source]:
+def restore_sources(meta: MetaGraph) -> dict[str, CheckpointSlice]:
     """For each variable that the saver restores, by its node's name, where its value lies.
 
     Empty if there is no saver. Linear in the nodes of the restore graph.
@@ -157,13 +157,13 @@ def restore_sources(meta: MetaGraph) -> dict[str, Source]:
     return sources if meta.objects is None else {**_copied(graph, sources), **sources}
 
 
-def _copied(graph: Graph, sources: Mapping[str, Source]) -> dict[str, Source]:
+def _copied(graph: Graph, sources: Mapping[str, CheckpointSlice]) -> dict[str, CheckpointSlice]:
     """Variables of which a restored one is a copy: its initial value is theirs.
 
     Keras 3 leaves two nodes for each variable when `tf.saved_model.save` writes a model: functions take the first, and
     the saver restores the second, a copy of it. To TensorFlow 2 both are one object.
     """
-    found: dict[str, Source] = {}
+    found: dict[str, CheckpointSlice] = {}
     for name, source in sources.items():
         for use in graph.consumers(name, 0) if name in graph else ():
             if use.node.op != "AssignVariableOp" or use.input != 0:
@@ -202,9 +202,9 @@ class _Restores:
 
     def __init__(self, library: Mapping[str, Function]) -> None:
         self._library = library
-        self._known: dict[str, Mapping[str, Source]] = {}
+        self._known: dict[str, Mapping[str, CheckpointSlice]] = {}
 
-    def below(self, graph: Graph, root: Node) -> Iterator[tuple[str, Source]]:
+    def below(self, graph: Graph, root: Node) -> Iterator[tuple[str, CheckpointSlice]]:
         """All assignments that `root` waits for."""
         todo, seen = [root], {root.name}
         while todo:
@@ -218,7 +218,7 @@ class _Restores:
                     seen.add(found.name)
                     todo.append(found)
 
-    def _at(self, body: Body, node: Node, depth: int) -> Iterator[tuple[str, Source]]:
+    def _at(self, body: Body, node: Node, depth: int) -> Iterator[tuple[str, CheckpointSlice]]:
         """What a call or an assignment restores: variables of the body, or arguments of the function that it is."""
         if node.op in INITIAL_WRITES:
             source = _assigned(body, node)
@@ -236,7 +236,7 @@ class _Restores:
             if variable is not None:
                 yield variable, source
 
-    def _in(self, function: Function, depth: int) -> Mapping[str, Source]:
+    def _in(self, function: Function, depth: int) -> Mapping[str, CheckpointSlice]:
         """For each argument that a function restores, from where. Each function is looked at once."""
         found = self._known.get(function.name)
         if found is not None:
@@ -264,7 +264,7 @@ def _origin(body: Body, text: str, ops: Container[str] = VARIABLES) -> str | Non
     return None
 
 
-def _assigned(body: Body, assign: Node) -> Source | None:
+def _assigned(body: Body, assign: Node) -> CheckpointSlice | None:
     """What an assignment takes from the checkpoint, if it does."""
     data = assign.data_inputs
     if len(data) < 2:
@@ -276,10 +276,10 @@ def _assigned(body: Body, assign: Node) -> Source | None:
         if node is None:
             return None
         if node.op == "RestoreV2":
-            return Source(_string(body, node, 1, output), _string(body, node, 2, output))
+            return CheckpointSlice(_string(body, node, 1, output), _string(body, node, 2, output))
         if node.op in ("Restore", "RestoreSlice"):
             extents = _string(body, node, 2, 0) if node.op == "RestoreSlice" else ""
-            return Source(_string(body, node, 1, 0), extents)
+            return CheckpointSlice(_string(body, node, 1, 0), extents)
         if node.op not in _PASS_OPS:
             return None
         place = output if node.op == "IdentityN" else 0
@@ -308,14 +308,14 @@ def _string(body: Body, node: Node, index: int, position: int) -> str:
         raise InvalidModelError(what, where=f"node {node.name!r}", remedy="the file is damaged") from error
 
 
-def find_source(model: Model, node: Node, sources: Mapping[str, Source]) -> Source:
+def find_source(model: Model, node: Node, sources: Mapping[str, CheckpointSlice]) -> CheckpointSlice:
     """Where a variable's value lies: as the saver says, else by its name. It need not be there."""
     found = sources.get(node.name)
     return _by_name(model, node) if found is None else found
 
 
 def find_value(
-    model: Model, node: Node, sources: Mapping[str, Source], *, ema: bool = False, where: str = ""
+    model: Model, node: Node, sources: Mapping[str, CheckpointSlice], *, ema: bool = False, where: str = ""
 ) -> tuple[str, Tensor]:
     """The value of a variable: its key in the checkpoint and its tensor, which is not read.
 
@@ -332,7 +332,7 @@ def find_value(
     """
     source = find_source(model, node, sources)
     if ema and source.key + EMA_SUFFIX in model.variables:
-        source = Source(source.key + EMA_SUFFIX, source.extents)
+        source = CheckpointSlice(source.key + EMA_SUFFIX, source.extents)
     if source.key not in model.variables:
         raise _missing(model, node, source.key, where)
     tensor = model.variables[source.key]
@@ -342,23 +342,23 @@ def find_value(
     return source.key, tensor
 
 
-def _by_name(model: Model, node: Node) -> Source:
+def _by_name(model: Model, node: Node) -> CheckpointSlice:
     """Without a saver: the node's own name, or the one it shares, or the whole that it is a part of."""
     shared = node.get("shared_name", b"")
     candidates = [node.name, shared.decode("utf-8", "replace") if isinstance(shared, bytes) else ""]
     for name in candidates:
         if name and name in model.variables:
-            return Source(name)
+            return CheckpointSlice(name)
     for name in candidates:
         key = f"{name}/.ATTRIBUTES/VARIABLE_VALUE"
         if name and key in model.variables:
-            return Source(key)
+            return CheckpointSlice(key)
     part = _PART_NAME.match(node.name)
     whole = "" if part is None else part[1] + (part[3] or "")  # of "w/part_0", and of the slot "w/part_0/Adam" too
     if part is not None and whole in model.variables:
         names = [f"{part[1]}/part_{before}{part[3] or ''}" for before in range(int(part[2]))]
-        return Source(whole, _part_extents(model, whole, names, node))
-    return Source(node.name)
+        return CheckpointSlice(whole, _part_extents(model, whole, names, node))
+    return CheckpointSlice(node.name)
 
 
 def _part_extents(model: Model, whole: str, before: Sequence[str], node: Node) -> str:

@@ -28,6 +28,8 @@ __all__ = [
     "Value",
     "ONE",
     "ZERO",
+    "bound_of",
+    "class_of",
     "constant_of",
     "is_close",
     "scaled",
@@ -86,6 +88,7 @@ class Algebra:
         self._classes: list[Value] = []
         self._class_sizes: list[tuple[Size, ...]] = []
         self._class_numbers: dict[Value, int] = {}
+        self._interned: dict[Value, tuple[int, Axes]] = {}
         self._heads: list[Head] = []
         self._head_numbers: dict[Head, int] = {}
 
@@ -122,7 +125,9 @@ class Algebra:
 
     def extent(self, arg: Arg) -> Size:
         """The size of an axis."""
-        return times(self._sizes[label] for label in arg)
+        if len(arg) == 1:
+            return self._sizes[arg[0]]
+        return times([self._sizes[label] for label in arg])
 
     def refine(self, one: Arg, other: Arg) -> tuple[dict[Label, Arg], dict[Label, Arg]] | None:
         """What to put in place of the labels of two axes, so that both become the same; None if that is not known."""
@@ -216,21 +221,28 @@ class Algebra:
 
         Labels that always stand side by side become one, unless some of them are bound and others are not.
         """
+        known = self._interned.get(value) if not bound else None
+        if known is not None:
+            return known
         chains = _chains(value, bound)
         merged = _merge(value, chains)
         numbers: dict[Label, int] = {}
-        for product, _ in sorted(merged, key=_shape):
-            for (_, axes), _ in product:
-                for label in _labels(axes):
-                    numbers.setdefault(label, len(numbers))
+        for product, _ in sorted(merged, key=_shape) if len(merged) > 1 else merged:
+            for (_, own), _ in product:
+                for arg in own:
+                    for label in arg:
+                        if label not in numbers:
+                            numbers[label] = len(numbers)
         formal = self.put(merged, {label: (number,) for label, number in numbers.items()})
-        formal = tuple((product, _rounded(number)) for product, number in formal)
+        formal = tuple([(product, _rounded(number)) for product, number in formal])
         found = self._class_numbers.get(formal)
-        axes = tuple(chains.get(label, (label,)) for label in numbers)
+        axes = tuple([chains.get(label, (label,)) for label in numbers])
         if found is None:
             found = self._class_numbers[formal] = len(self._classes)
             self._classes.append(formal)
-            self._class_sizes.append(tuple(self.extent(arg) for arg in axes))
+            self._class_sizes.append(tuple([self.extent(arg) for arg in axes]))
+        if not bound:
+            self._interned[value] = found, axes
         return found, axes
 
     def value_of(self, number: int, axes: Axes) -> Value:
@@ -276,7 +288,7 @@ class Algebra:
         """The value that an atom is: of a sum its terms, else the atom itself."""
         head = self.head(atom)
         if head[0] == "sum":
-            return self.value_of(_number(head), atom[1])
+            return self.value_of(class_of(head), atom[1])
         return ((((atom, 1.0),), 1.0),)
 
     # arithmetic
@@ -432,7 +444,7 @@ class Algebra:
         """`c * (x - mean(x))` as `c * centered(x)`."""
         head, axes = self.head(mean), mean[1]
         cofactor = tuple(factor for factor in product if factor[0] != mean)
-        base, bound = _number(head), _bound(head)
+        base, bound = class_of(head), bound_of(head)
         count = len(self._class_sizes[base])
         whole = self.single(("sum", base), tuple((at,) for at in range(count)))
         for formal in (self._classes[base], whole):
@@ -479,7 +491,7 @@ class Algebra:
         head = self._heads[number]
         if head[0] != "centered" or power != 2:
             return None
-        bound = _bound(head)
+        bound = bound_of(head)
         if labels != {label for at in bound for label in axes[at]}:
             return None
         return self.make(("variance", head[1], bound), tuple(arg for at, arg in enumerate(axes) if at not in bound))
@@ -487,7 +499,7 @@ class Algebra:
     def _variance_by_squares(self, value: Value, product: Product, number: float, mean: Atom) -> Value | None:
         """`mean(x * x) - mean(x) ** 2` as a variance."""
         head, axes = self.head(mean), mean[1]
-        base, bound = _number(head), _bound(head)
+        base, bound = class_of(head), bound_of(head)
         x = self._classes[base]
         square, order = self.intern(self.multiply(x, x))
         cofactor = tuple(factor for factor in product if factor[0] != mean)
@@ -525,7 +537,7 @@ class Algebra:
     def _norm(self, product: Product, number: float, centered: Atom) -> Value | None:
         """`centered(x) / sqrt(variance(x) + epsilon)` as a norm."""
         head, axes = self.head(centered), centered[1]
-        bound = _bound(head)
+        bound = bound_of(head)
         variance = self.make(("variance", head[1], bound), tuple(arg for at, arg in enumerate(axes) if at not in bound))
         for atom, power in product:
             if power != -0.5:
@@ -552,7 +564,7 @@ class Algebra:
         function = self.head(inner[0][0])
         if function[0] not in _ODD:
             return None
-        argument = self.value_of(_number(function), inner[0][0][1])
+        argument = self.value_of(class_of(function), inner[0][0][1])
         for atom, power in product:
             if atom == gate or power != 1:
                 continue
@@ -589,8 +601,8 @@ class Algebra:
             other = self.head(divisor)
             if power != -1 or other[0] not in ("mean", "total"):
                 continue
-            bound = _bound(other)
-            inner = self._classes[_number(other)]
+            bound = bound_of(other)
+            inner = self._classes[class_of(other)]
             if len(inner) != 1 or len(inner[0][0]) != 1 or inner[0][1] != 1 or inner[0][0][0][0][0] != atom[0]:
                 continue
             binding = _bound_to(inner[0][0][0][0][1], axes, _given(divisor[1], bound))
@@ -603,7 +615,7 @@ class Algebra:
                     continue
                 number *= count
             rest = [factor for factor in product if factor[0] not in (atom, divisor)]
-            soft = self.softmax(self.value_of(_number(head), axes), labels)
+            soft = self.softmax(self.value_of(class_of(head), axes), labels)
             return self._term([*rest, *soft[0][0]], number)
         return None
 
@@ -612,13 +624,15 @@ def _rounded(number: float) -> float:
     return number if number in (1.0, -1.0) else float(f"{number:.6g}")
 
 
-def _number(head: Head) -> int:
+def class_of(head: Head) -> int:
+    """The class of values that a function is applied to."""
     found = head[1]
     assert isinstance(found, int)
     return found
 
 
-def _bound(head: Head) -> tuple[int, ...]:
+def bound_of(head: Head) -> tuple[int, ...]:
+    """The axes of that class that the function binds."""
     found = head[2]
     assert isinstance(found, tuple)
     return found
@@ -653,13 +667,14 @@ def _put_product(product: Product, labels: Mapping[Label, Arg]) -> Product:
 
 
 def _put_axes(axes: Axes, labels: Mapping[Label, Arg]) -> Axes:
-    found: list[Arg] = []
-    for arg in axes:
-        if len(arg) == 1:
-            found.append(labels.get(arg[0], arg))
-        else:
-            found.append(tuple([new for label in arg for new in labels.get(label, (label,))]))
-    return tuple(found)
+    return tuple(
+        [
+            labels.get(arg[0], arg)
+            if len(arg) == 1
+            else tuple([new for label in arg for new in labels.get(label, (label,))])
+            for arg in axes
+        ]
+    )
 
 
 def _product_labels(product: Product) -> Iterator[Label]:
@@ -669,7 +684,7 @@ def _product_labels(product: Product) -> Iterator[Label]:
 
 def _chains(value: Value, bound: frozenset[Label]) -> dict[Label, Arg]:
     """Labels that always stand side by side, by the first of them."""
-    if all(len(arg) < 2 for product, _ in value for (_, axes), _ in product for arg in axes):
+    if not any(len(arg) > 1 for product, _ in value for (_, axes), _ in product for arg in axes):
         return {}
     after: dict[Label, set[Label | None]] = {}
     before: dict[Label, set[Label | None]] = {}

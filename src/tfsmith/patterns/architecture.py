@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from tfsmith.ir.body import Body
@@ -116,17 +116,7 @@ def raised_bodies(model: Model, *, functions: bool = True) -> Iterator[tuple[str
         if softmaxes:
             inside = body if isinstance(body, Function) else None
             inference = Inference(graph, model.meta.objects, inside=inside)
-            yield name, Raised(body, inference, body.ancestors(_behind(body, softmaxes))), inference
-
-
-def _behind(body: Body, names: Sequence[str]) -> set[str]:
-    """Nodes, and all that need them. Linear."""
-    found, todo = set(names), list(names)
-    while todo:
-        users = {use.node.name for use in body.uses[todo.pop()]} - found
-        found |= users
-        todo += users
-    return found
+            yield name, Raised(body, inference, body.ancestors(body.descendants(softmaxes))), inference
 
 
 def model_stacks(model: Model) -> Iterator[tuple[str | None, Stack]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfsmith.errors import InvalidModelError, TfsmithError, UnsupportedError, UsageError
+from tfsmith.errors import TfsmithError, UnsupportedError, UsageError
 from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
@@ -390,11 +390,7 @@ class _Builder:
         if source.kind != "new":
             return self._inference.dtype(self._body, source.endpoint)
         node = self._new[source.endpoint.node]
-        try:
-            types = node.op_def.output_types(node.attrs)
-        except InvalidModelError:
-            return None
-        return types[source.endpoint.output] if source.endpoint.output < len(types) else None
+        return node.op_def.output_type(node.attrs, source.endpoint.output)
 
     def _constant(self, source: InputRef) -> Tensor | None:
         if source.kind != "new":

@@ -279,11 +279,6 @@ class _Fusion:
         for tensor, reading in raised:
             number, axes = self._algebra.intern(reading.value)
             self._tensors.setdefault(number, []).append((tensor, reading, axes))
-        self._users: dict[str, set[str]] = {}
-        for node in self._body:
-            for text in node.inputs:
-                source = text[1:] if text.startswith("^") else self._body.resolve(text).node
-                self._users.setdefault(source, set()).add(node.name)
 
     def parts(self, stack: Stack) -> Iterator[Stack]:
         """A stack, cut behind each layer whose output something else takes."""
@@ -306,13 +301,17 @@ class _Fusion:
         assert reading is not None
         return self._algebra.intern(reading.value)[0]
 
+    def _users(self, name: str) -> set[str]:
+        """The nodes that take something from a node, or wait for it."""
+        return {use.node.name for use in self._body.uses.get(name, ())}
+
     def _same(self, number: int) -> set[str]:
         """The nodes that give a value, in any layout."""
         return {tensor.node for tensor, _, _ in self._tensors.get(number, ())}
 
     def _outside_users(self, name: str, inside: set[str]) -> set[str]:
         """The users of a node that are not inside, lead to an output, and take more of it than its shape."""
-        found = self._users.get(name, set()) - inside
+        found = self._users(name) - inside
         is_live = name in self._live  # in a part that leads nowhere itself, everybody counts
         return {user for user in found if (user in self._live or not is_live) and self._body[user].op not in SHAPES}
 
@@ -375,7 +374,7 @@ class _Fusion:
         found: set[str] = set()
         todo = [name for name in inside if name in self._live]
         while todo:
-            users = self._users.get(todo.pop(), set()) - self._live - inside - found
+            users = self._users(todo.pop()) - self._live - inside - found
             found |= users
             todo += users
         return frozenset(name for name in found if name in self._editor)

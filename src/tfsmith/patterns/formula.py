@@ -20,6 +20,8 @@ from tfsmith.patterns.algebra import (
     Label,
     Product,
     Value,
+    bound_of,
+    class_of,
     constant_of,
     is_close,
     scaled,
@@ -245,17 +247,17 @@ class Search:
                 head = self._algebra.head(atom)
                 if head[0] != "norm" or power != 1 or not is_close(number, 1):
                     continue
-                labels = frozenset(label for at in _bound(head) for label in atom[1][at])
+                labels = frozenset(label for at in bound_of(head) for label in atom[1][at])
                 gamma = [factor for factor, _ in product if factor != atom]
                 if len(gamma) > 1 or any(not self._is_weight(each, labels) for each in gamma):
                     continue
                 rest = tuple(item for item in value if item[0] != product)
                 epsilon = head[3]
                 assert isinstance(epsilon, float)
-                inside = self._algebra.value_of(_class(head), atom[1])
+                inside = self._algebra.value_of(class_of(head), atom[1])
                 for result in self.match(formula.x, inside, found):
                     for beta, others in self._weights(rest, labels):
-                        norm = Norm(_class(head), gamma[0] if gamma else None, beta, epsilon, self._width(labels))
+                        norm = Norm(class_of(head), gamma[0] if gamma else None, beta, epsilon, self._width(labels))
                         yield {**result, formula.name: norm}, others
 
     def _width(self, labels: frozenset[Label]) -> int | None:
@@ -282,14 +284,14 @@ class Search:
             if head[0] != "contract":
                 continue
             full, labels = self._opened(head, axes)
-            inside = self._algebra.value_of(_class(head), full)
+            inside = self._algebra.value_of(class_of(head), full)
             yield product, number * inside[0][1], inside[0][0], labels
 
     def _opened(self, head: Head, axes: Axes) -> tuple[Axes, frozenset[Label]]:
         """The labels of a reduction's class, new ones for those that are bound."""
-        bound, free = _bound(head), iter(axes)
+        bound, free = bound_of(head), iter(axes)
         full: list[Arg] = []
-        for at, size in enumerate(self._algebra.class_sizes(_class(head))):
+        for at, size in enumerate(self._algebra.class_sizes(class_of(head))):
             full.append((self._algebra.label(size),) if at in bound else next(free))
         return tuple(full), frozenset(label for at in bound for label in full[at])
 
@@ -314,7 +316,7 @@ class Search:
             if head[0] not in _ACTIVATIONS:
                 continue
             kind = f"{head[0]} {head[2]}" if head[0] == "gelu" else str(head[0])
-            inside = self._algebra.value_of(_class(head), product[0][0][1])
+            inside = self._algebra.value_of(class_of(head), product[0][0][1])
             for more in self.match(formula.x, inside, {**found, formula.name: kind}):
                 yield more, tuple(item for item in value if item[0] != product)
 
@@ -324,9 +326,9 @@ class Search:
                 continue
             for (shares, _), *others in permutations(factors):
                 head = self._algebra.head(shares)
-                if head[0] != "softmax" or {label for at in _bound(head) for label in shares[1][at]} != summed:
+                if head[0] != "softmax" or {label for at in bound_of(head) for label in shares[1][at]} != summed:
                     continue
-                scores = self._algebra.value_of(_class(head), shares[1])
+                scores = self._algebra.value_of(class_of(head), shares[1])
                 cleared = tuple(atom for atom, _ in others[1:])
                 for more in self._scores(formula, scores, (others[0][0], *cleared), summed, found):
                     yield more, tuple(item for item in value if item[0] != product)
@@ -425,15 +427,3 @@ class Search:
 
 def _labels(atom: Atom) -> frozenset[Label]:
     return frozenset(label for arg in atom[1] for label in arg)
-
-
-def _class(head: Head) -> int:
-    found = head[1]
-    assert isinstance(found, int)
-    return found
-
-
-def _bound(head: Head) -> tuple[int, ...]:
-    found = head[2]
-    assert isinstance(found, tuple)
-    return found

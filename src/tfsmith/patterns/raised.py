@@ -210,12 +210,12 @@ class Raised:
                 return None
             value, axes = reading.value, list(reading.axes)
             if values:  # the labels of the first stay
-                fresh = {label: (self.algebra.label(self.algebra.size(label)),) for arg in axes for label in arg}
+                fresh = self._fresh(axes, [letters.get(name, ()) for name in names])
                 value = self.algebra.put(value, fresh)
                 axes = [_put(arg, fresh) for arg in axes]
             for at, name in enumerate(names):
                 mine = letters.get(name, ())
-                if not mine or not axes[at]:
+                if not mine or not axes[at] or mine == axes[at]:
                     letters[name] = mine or axes[at]
                     continue
                 found = self.algebra.refine(mine, axes[at])
@@ -229,14 +229,27 @@ class Raised:
         product = ONE
         for value in values:
             product = self.algebra.multiply(product, value)
-        gone = frozenset(label for name, arg in letters.items() if name not in result for label in arg)
+        gone = frozenset([label for name, arg in letters.items() if name not in result for label in arg])
         if any(name not in letters for name in result):
             return None
-        return Reading(self.algebra.reduce(product, gone), tuple(letters[name] for name in result))
+        return Reading(self.algebra.reduce(product, gone), tuple([letters[name] for name in result]))
+
+    def _fresh(self, axes: Sequence[Arg], meets: Sequence[Arg]) -> dict[Label, Arg]:
+        """Other labels for axes: those of axes that they meet, where these are as long, else new ones."""
+        found: dict[Label, Arg] = {}
+        size = self.algebra.size
+        for arg, met in zip(axes, meets, strict=True):
+            if len(arg) == len(met) == 1 and size(arg[0]) == size(met[0]):
+                found[arg[0]] = met
+            else:
+                found |= {label: (self.algebra.label(size(label)),) for label in arg}
+        return found
 
 
 def _put(arg: Arg, labels: Mapping[Label, Arg]) -> Arg:
-    return tuple(new for label in arg for new in labels.get(label, (label,)))
+    if len(arg) == 1:
+        return labels.get(arg[0], arg)
+    return tuple([new for label in arg for new in labels.get(label, (label,))])
 
 
 def _in_order(body: Body, inference: Inference, only: Set[str] | None) -> Iterator[Node]:
@@ -245,6 +258,10 @@ def _in_order(body: Body, inference: Inference, only: Set[str] | None) -> Iterat
     by_name = body.by_name
     for root in body:
         if root.name in done or (only is not None and root.name not in only):
+            continue
+        if all(tensor.node in done or tensor.node not in by_name for tensor in inference.inputs(body, root)):
+            done.add(root.name)  # as nearly all in a file
+            yield root
             continue
         stack = [(root, False)]
         while stack:

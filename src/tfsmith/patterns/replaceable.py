@@ -260,23 +260,11 @@ def examine(
                 found.named[name] = (*found.named.get(name, ()), item)
             else:
                 shared.setdefault(name, []).append(item.who)
-    found.doomed = _with_users(body, found.doomed) - gone
+    found.doomed = body.descendants(found.doomed) - gone
     for name in sorted(found.doomed & nodes):  # what leads nowhere leads back here: then it does count
         shared.setdefault(name, []).append("a path that leads back to it")
     found.shared = {name: tuple(dict.fromkeys(users)) for name, users in shared.items()}
     return found
-
-
-def _with_users(body: Body, names: Set[str]) -> set[str]:
-    """These nodes, and all that needs them."""
-    seen = set(names)
-    todo = list(names)
-    while todo:
-        for use in body.uses[todo.pop()]:
-            if use.node.name not in seen:
-                seen.add(use.node.name)
-                todo.append(use.node.name)
-    return seen
 
 
 def may_be_pruned(body: Body, outside: Outside, node: Node) -> bool:

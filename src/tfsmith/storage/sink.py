@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from tfsmith.errors import OutputError
 from tfsmith.storage.span import Span, real_path
@@ -45,6 +45,8 @@ class FileSink:
     _GATHER = 1 << 18
     _PUSH = 1 << 23
     """After so many bytes the system starts writing them to the disk, so that the sync at the end is short."""
+    total: ClassVar[int] = 0
+    """How many bytes all sinks of this process have written: what a long command shows while it works."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -104,6 +106,7 @@ class FileSink:
                     copied = self._copy_by_buffer(descriptor, start, stop - start)
             start += copied
             self._written += copied
+            FileSink.total += copied
             self._push()
         for chunk in Span(span.source, start, span.stop).chunks():  # what the system could not copy, if it is there
             self.write(chunk)
@@ -141,6 +144,7 @@ class FileSink:
             while data:
                 count = os.write(self._fd, data)
                 self._written += count
+                FileSink.total += count
                 data = data[count:]
         self._push()
 

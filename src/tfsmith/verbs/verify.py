@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from tfsmith.engines.compare import (
 )
 from tfsmith.engines.feeds import Fill
 from tfsmith.engines.program import ModelProgram, make_program
-from tfsmith.engines.protocol import Port
+from tfsmith.engines.protocol import Options, Port
 from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_other, compile_program
 from tfsmith.engines.samples import Arrays, InputMaker, PortPair, pair_inputs, pair_outputs
 from tfsmith.errors import Hint, TfsmithError, UsageError
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tfsmith.verbs._shared import Feeds, FilePath, Files, Loads, ModelOrPath, NamePairs, Names, Progress, Sizes
 
-__all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify"]
+__all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify", "verify_on"]
 
 FLAGS = {"outputs": ("--output",), "inputs": ("--inputs",)}
 _BATCHES = (1, 3)
@@ -263,17 +263,64 @@ def verify(
         open_model(a, shared, needs_graph="run"),
         open_model(b, {"tags": other_tags, "checkpoint": other_checkpoint}, needs_graph="run"),
     )
-    first, second, compared = _programs(*models, outputs, (signature, other_signature or signature))
-    options = engine_options(op_libraries)
+    signatures = (signature, other_signature or signature)
+
+    def tried(maker: InputMaker) -> _Tried:
+        found = _Tried(maker, () if inputs else maker.batches(batches), seed)
+        if inputs:
+            found.give(read_feeds(maker.a.inputs, inputs, seed=seed)[0])
+        else:
+            found.make(samples)
+        return found
+
+    rule = _Rule(rtol, atol)
+    return _verified(models, outputs, signatures, tried, engines, engine_options(op_libraries), rule, step, bisect)
+
+
+def verify_on(
+    a: Model,
+    b: Model,
+    outputs: NamePairs,
+    given: Sequence[Mapping[str, Any]],
+    *,
+    signature: str | None = None,
+    room: Tolerance,
+    engine: str = AUTO,
+    op_libraries: Files = (),
+) -> Verified:
+    """As `verify`, on several inputs that may have different sizes. Each model is compiled once.
+
+    Integers must be equal; floats may be as far apart as `room` says.
+    """
+
+    def tried(maker: InputMaker) -> _Tried:
+        found = _Tried(maker, (), 0)
+        for inputs in given:
+            found.give(inputs)
+        return found
+
+    engines, signatures = (engine, engine), (signature, signature)
+    rule = _Rule(room.relative, room.absolute, only_floats=True)
+    return _verified((a, b), outputs, signatures, tried, engines, engine_options(op_libraries), rule)
+
+
+def _verified(
+    models: tuple[Model, Model],
+    outputs: NamePairs,
+    signatures: tuple[str | None, str | None],
+    inputs: Callable[[InputMaker], _Tried],
+    engines: tuple[str, str],
+    options: Options,
+    rule: _Rule,
+    step: Progress = lambda name: None,
+    bisect: bool = False,
+) -> Verified:
+    first, second, compared = _programs(*models, outputs, signatures)
     maker = InputMaker(first, second, pair_inputs(first, second))
     left_out = tuple(_left_out(maker.pairs, compared))
     compared = tuple(pair for pair in compared if pair.a and pair.b)
-    sizes = () if inputs else maker.batches(batches)
-    tried = _Tried(maker, sizes, seed)
-    if inputs:
-        tried.give(read_feeds(first.inputs, inputs, seed=seed)[0])
-    else:
-        tried.make(samples)
+    tried = inputs(maker)
+    sizes = tuple(tried.sizes)
     step("running A")
     with compile_program(first, engines[0], options) as runner:
         tried.run_a(runner, [pair.a or "" for pair in compared])
@@ -289,7 +336,7 @@ def verify(
             raise
         failure = error
         other = replace(one, engine=one.engine if engines[1] == AUTO else engines[1], version="")
-    rule = _Rule(rtol, atol, reordered=one.engine != other.engine or "tensorflow" in (one.engine, other.engine))
+    rule = replace(rule, reordered=one.engine != other.engine or "tensorflow" in (one.engine, other.engine))
     pair = ModelPair(first, second, maker.pairs, rule.tolerance, (one.engine, other.engine), options)
     ran = (f"{one.engine} {one.version}", f"{other.engine} {other.version}".rstrip())
     count = len(tried.feeds)
@@ -396,6 +443,7 @@ class _Tried:
     """The inputs that are tried, and what A gives for them.
 
     Attributes:
+        sizes: The batch sizes that are asked for, where the models leave them open.
         feeds: The inputs, by the pairs' keys.
         runs: What A gives for each.
         constant: The outputs that are the same for all of them.
@@ -406,7 +454,7 @@ class _Tried:
         import numpy
 
         self._maker = maker
-        self._sizes = sizes
+        self.sizes = sizes
         self._generator = numpy.random.default_rng(seed)
         self._rows: list[int] = []
         self._is_made = False
@@ -418,9 +466,9 @@ class _Tried:
     def make(self, samples: int) -> None:
         """Makes so many inputs up for each batch size."""
         self._is_made = True
-        for batch in self._sizes or (1,):
+        for batch in self.sizes or (1,):
             for _ in range(samples):
-                self._add(self._maker.make(batch, self._generator), batch if self._sizes else 0)
+                self._add(self._maker.make(batch, self._generator), batch if self.sizes else 0)
 
     def give(self, inputs: Mapping[str, Any]) -> None:
         """Takes the caller's inputs; names of B and of tensors count too."""
@@ -454,14 +502,14 @@ class _Tried:
 
     def _try(self, runner: Runner, fill: Fill) -> None:
         """Runs A on one more input; what it cannot stand, or what gives no numbers, is no input to compare with."""
-        batch = 3 if self._sizes else 1
+        batch = 3 if self.sizes else 1
         feeds = self._maker.make(batch, self._generator, fill)
         try:
             results = [runner.run(fed, warn=False) for fed in _fed_to(self._maker.pairs, "a", [feeds])]
         except TfsmithError:
             return
         if not non_finite(results[0]):
-            self._add(feeds, batch if self._sizes else 0)
+            self._add(feeds, batch if self.sizes else 0)
             self.runs += results
 
 
@@ -548,11 +596,14 @@ class _Rule:
 
     rtol: float | None
     atol: float | None
-    reordered: bool
+    reordered: bool = False
+    only_floats: bool = False
 
     def tolerance(self, dtype: str) -> Tolerance:
         """That of a dtype, unless the caller said another."""
         usual = tolerance_for(dtype, reordered=self.reordered)
+        if self.only_floats and "float" not in dtype:
+            return usual
         return Tolerance(
             usual.relative if self.rtol is None else self.rtol, usual.absolute if self.atol is None else self.atol
         )

@@ -19,7 +19,7 @@ from tfsmith.ir.weights import Weights
 from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.passes.served import served_graphs
-from tfsmith.passes.variables import Source, find_value, restore_sources
+from tfsmith.passes.variables import CheckpointSlice, find_value, restore_sources
 from tfsmith.patterns.algebra import Atom, Label, is_close
 from tfsmith.patterns.flow import weight_node
 from tfsmith.patterns.formula import Kernel, Norm
@@ -108,7 +108,7 @@ class _Naming:
         self._graph = graph
         self._raised = raised
         self._algebra = raised.algebra
-        self._sources: Mapping[str, Source] = restore_sources(model.meta)
+        self._sources: Mapping[str, CheckpointSlice] = restore_sources(model.meta)
         self._made: dict[str, Tensor] = {}
         self._renamed: dict[str, str] = {}
 

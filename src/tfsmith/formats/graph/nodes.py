@@ -56,12 +56,8 @@ _PLAIN_FIELDS = frozenset({"s", "i", "f", "b", "placeholder"})
 """Fields whose values are plain already."""
 
 
-def attrs_from_map(
-    entries: Mapping[str, Any], path: str | None, depth: int = 0, *, only: str | None = None
-) -> dict[str, Attr]:
-    """A protobuf map of attributes: all of them, or the one of this name."""
-    if only is not None:
-        return {only: attr_from_message(entries[only], only, path, depth)} if only in entries else {}
+def attrs_from_map(entries: Mapping[str, Any], path: str | None, depth: int = 0) -> dict[str, Attr]:
+    """A protobuf map of attributes."""
     return {key: attr_from_message(value, key, path, depth) for key, value in entries.items()}
 
 
@@ -173,6 +169,10 @@ def _fill_func(message: Any, func: Func) -> None:
 
 
 _NAME, _OP, _INPUT, _DEVICE, _ATTR = 1, 2, 3, 4, 5
+_ATTR_TAG = _ATTR << 3 | BYTES
+_REMEMBERED = 256
+"""Entries of attributes up to this size are decoded once for all nodes that have the same bytes: most do."""
+_MOST_REMEMBERED = 1 << 14
 _RUN = 1 << 20
 """So many bytes of small nodes are parsed at once."""
 _TOUCHED = 1 << 24
@@ -183,11 +183,15 @@ _DAMAGED = "the file is damaged or is of another kind; fetch it again"
 class FileNodes:
     """Decodes the nodes of one file; nodes keep a reference to it."""
 
-    __slots__ = ("_touched", "_whole")
+    __slots__ = ("_entries", "_touched", "_whole")
 
     def __init__(self, whole: Span) -> None:
         self._whole = whole
         self._touched = 0
+        self._entries: dict[bytes, tuple[str, Attr]] = {}
+
+    def __reduce__(self) -> tuple[type[FileNodes], tuple[Span]]:
+        return FileNodes, (self._whole,)
 
     def touched(self, size: int) -> None:
         """To be called when a node of this size was looked into without being read as a whole."""
@@ -202,14 +206,11 @@ class FileNodes:
 
     def attrs(self, start: int, stop: int, only: str | None = None) -> dict[str, Attr]:
         """The attributes of the node that is there, or the one of this name; large tensors stay in the file."""
-        from google.protobuf.unknown_fields import UnknownFieldSet  # where protobuf puts entries with unknown fields
-
         span = self.span(start, stop)
         if stop - start <= _LARGE:
-            message = parse("NodeDef", span, "a node")
-            unknown = UnknownFieldSet(message)
-            if all(unknown[number].field_number != _ATTR for number in range(len(unknown))):
-                return attrs_from_map(message.attr, span.name, only=only)
+            small = self._small_attrs(span.tobytes(), span.name)
+            if small is not None:
+                return small if only is None else {only: small[only]} if only in small else {}
         attrs: dict[str, Attr] = {}
         for field in fields(span, MAX_FIELDS):
             if field.number == _ATTR and field.wire_type == BYTES:
@@ -218,6 +219,51 @@ class FileNodes:
                     attrs[key] = attr_from_span(value, key)
         self.touched(stop - start)
         return attrs
+
+    def _small_attrs(self, data: bytes, path: str) -> dict[str, Attr] | None:
+        """The attributes in the bytes of a small node; None if something about them is unusual.
+
+        The loop is written out because it runs once per node; `fields` says the same more slowly.
+        """
+        attrs: dict[str, Attr] = {}
+        entries, position, stop = self._entries, 0, len(data)
+        while position < stop - 1:
+            tag, size = data[position], data[position + 1]
+            position += 2
+            if tag & 7 != BYTES or tag >= 0x80:
+                return None
+            if size >= 0x80:  # no more than two bytes: a small node is shorter than 16,384
+                if position >= stop or data[position] >= 0x80:
+                    return None
+                size = size & 0x7F | data[position] << 7
+                position += 1
+            end = position + size
+            if end > stop:
+                return None
+            if tag == _ATTR_TAG:
+                raw = data[position:end]
+                found = entries.get(raw) or self._decoded(raw, path)
+                if found is None:
+                    return None
+                attrs[found[0]] = found[1]
+            position = end
+        return attrs if position == stop else None
+
+    def _decoded(self, raw: bytes, path: str) -> tuple[str, Attr] | None:
+        """An entry of the attributes; None if it is damaged or has unknown fields."""
+        from google.protobuf.message import DecodeError
+        from google.protobuf.unknown_fields import UnknownFieldSet  # where protobuf puts entries with unknown fields
+
+        try:
+            message = message_class("NodeDef.AttrEntry").FromString(raw)
+        except DecodeError:
+            return None
+        if len(UnknownFieldSet(message)):
+            return None
+        found = message.key, attr_from_message(message.value, message.key, path)
+        if len(raw) <= _REMEMBERED and len(self._entries) < _MOST_REMEMBERED:
+            self._entries[raw] = found
+        return found
 
 
 def read_nodes(whole: Span, places: list[tuple[int, int, int]], message: str, field: str) -> tuple[Node, ...]:

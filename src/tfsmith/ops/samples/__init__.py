@@ -8,7 +8,6 @@ function of the C library's mathematics, and no tensor has more than 64 elements
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -20,6 +19,7 @@ from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_ops
 from tfsmith.ir.shape import Shape
+from tfsmith.ops.values import load_modules
 from tfsmith.records import record
 
 if TYPE_CHECKING:
@@ -32,44 +32,14 @@ __all__ = [
     "case",
     "chain",
     "numbers",
+    "string",
     "samples",
     "samples_of",
+    "texts",
     "types_of",
+    "small",
 ]
 
-_MODULES: tuple[str, ...] = (
-    "blocks",
-    "arrays",
-    "counts",
-    "diagonals",
-    "elementwise",
-    "gradients",
-    "indices",
-    "linalg",
-    "matrices",
-    "random_numbers",
-    "reductions",
-    "special",
-    "chains",
-    "flow",
-    "integers",
-    "stores",
-    "nn",
-    "convolution",
-    "pooling",
-    "resize",
-    "boxes",
-    "colors",
-    "recurrent",
-    "signal",
-    "quantize",
-    "strings",
-    "parsing",
-    "sparse",
-    "image_files",
-    "nn_gradients",
-)
-"""The families; each module declares its samples when it is loaded."""
 _PRODUCER = 2474
 """The version of graphs that TensorFlow 2.21 writes, the release that the op database comes from."""
 _FOUND: dict[tuple[str, str], Samples] = {}
@@ -172,8 +142,7 @@ def samples(ops: str, *, ulps: float = 4, n_eps: float = 0, exact: bool = False)
 
 def samples_of(*names: str) -> tuple[Samples, ...]:
     """The samples of these ops and families, in order; of all by default. Loads every family the first time."""
-    for module in _MODULES:
-        import_module(f"tfsmith.ops.samples.{module}")
+    load_modules(__name__, __path__)
     found = (_FOUND[key] for key in sorted(_FOUND))
     return tuple(one for one in found if not names or one.family in names or one.op in names)
 
@@ -284,6 +253,23 @@ def numbers(kind: Any, *shape: int, start: int = 0, low: int = -8, high: int = 8
     elif found.name == "string":
         values = numpy.array([b"s%d" % one for one in whole], dtype=object)
     return values.astype(found.numpy()).reshape(shape)
+
+
+def small(kind: str, *shape: int, start: int = 0) -> NDArray[Any]:
+    """Small whole numbers, whose sums of products are exact in every type."""
+    return numbers("int32", *shape, start=start, low=-3, high=4).astype(as_dtype(kind).numpy())
+
+
+def texts(found: Sequence[bytes], *shape: int) -> NDArray[Any]:
+    """A tensor of strings; a vector by default."""
+    array = numpy.empty(len(found), object)
+    array[:] = list(found)
+    return array.reshape(shape or (len(found),))
+
+
+def string(text: bytes) -> NDArray[Any]:
+    """A scalar string."""
+    return texts([text]).reshape(())
 
 
 def types_of(op: str, name: str = "T") -> Iterator[str]:

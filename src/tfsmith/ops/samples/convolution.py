@@ -10,7 +10,7 @@ import numpy
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import as_dtype
 from tfsmith.ir.node import Node
-from tfsmith.ops.samples import Case, case, chain, numbers, samples
+from tfsmith.ops.samples import Case, case, chain, numbers, samples, small
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,17 +20,12 @@ __all__: list[str] = []
 _FLOATS = ("float32", "float64", "float16", "bfloat16")
 
 
-def _small(kind: str, *shape: int, start: int = 0) -> NDArray[Any]:
-    """Whole numbers whose sums of products are exact in every type."""
-    return numbers("int32", *shape, start=start, low=-3, high=4).astype(as_dtype(kind).numpy())
-
-
 @samples("Conv2D", n_eps=8)
 def _conv2d(op: str) -> Iterator[Case]:
     one: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": "VALID"}
     for kind in (*_FLOATS, "int32"):
-        yield case(op, _small(kind, 1, 4, 4, 2), _small(kind, 2, 2, 2, 3, start=50), name=kind, **one)
-        yield case(op, _small(kind, 1, 4, 4, 2), _small(kind, 3, 3, 2, 3, start=50), name=f"{kind}, SAME",
+        yield case(op, small(kind, 1, 4, 4, 2), small(kind, 2, 2, 2, 3, start=50), name=kind, **one)
+        yield case(op, small(kind, 1, 4, 4, 2), small(kind, 3, 3, 2, 3, start=50), name=f"{kind}, SAME",
                    strides=[1, 1, 1, 1], padding="SAME")  # fmt: skip
     x, kernel = numbers("float32", 1, 5, 6, 2), numbers("float32", 3, 2, 2, 3, start=70)
     yield case(op, x, kernel, name="fractions", **one)
@@ -82,7 +77,7 @@ def _with_bias(op: str, x: NDArray[Any], kernel: NDArray[Any]) -> Case:
 def _conv3d(op: str) -> Iterator[Case]:
     one: dict[str, Any] = {"strides": [1, 1, 1, 1, 1], "padding": "VALID"}
     for kind in _FLOATS:
-        yield case(op, _small(kind, 1, 3, 3, 3, 2), _small(kind, 2, 2, 2, 2, 2, start=50), name=kind, **one)
+        yield case(op, small(kind, 1, 3, 3, 3, 2), small(kind, 2, 2, 2, 2, 2, start=50), name=kind, **one)
     x, kernel = numbers("float32", 1, 3, 4, 5, 1), numbers("float32", 2, 3, 2, 1, 2, start=70)
     for padding in ("SAME", "VALID"):
         yield case(op, x, kernel, name=padding, strides=[1, 1, 1, 1, 1], padding=padding)
@@ -97,7 +92,7 @@ def _conv3d(op: str) -> Iterator[Case]:
 @samples("Conv", n_eps=8)
 def _conv(op: str) -> Iterator[Case]:
     for kind in _FLOATS:
-        yield case(op, _small(kind, 1, 4, 4, 2), _small(kind, 2, 2, 2, 3, start=50), name=kind, strides=[1, 1, 1, 1],
+        yield case(op, small(kind, 1, 4, 4, 2), small(kind, 2, 2, 2, 3, start=50), name=kind, strides=[1, 1, 1, 1],
                    padding="VALID")  # fmt: skip
     x, kernel = numbers("float32", 1, 3, 4, 5, 1), numbers("float32", 2, 3, 2, 1, 2, start=70)
     yield case(op, x, kernel, name="3-D", strides=[1, 1, 1, 2, 1], padding="SAME")
@@ -111,8 +106,8 @@ def _conv(op: str) -> Iterator[Case]:
 def _depthwise(op: str) -> Iterator[Case]:
     one: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": "VALID"}
     for kind in _FLOATS:
-        yield case(op, _small(kind, 1, 4, 4, 2), _small(kind, 2, 2, 2, 1, start=50), name=kind, **one)
-        yield case(op, _small(kind, 1, 4, 4, 2), _small(kind, 3, 3, 2, 2, start=50), name=f"{kind}, SAME",
+        yield case(op, small(kind, 1, 4, 4, 2), small(kind, 2, 2, 2, 1, start=50), name=kind, **one)
+        yield case(op, small(kind, 1, 4, 4, 2), small(kind, 3, 3, 2, 2, start=50), name=f"{kind}, SAME",
                    strides=[1, 1, 1, 1], padding="SAME")  # fmt: skip
     x, kernel = numbers("float32", 1, 5, 6, 2), numbers("float32", 3, 2, 2, 2, start=70)
     yield case(op, x, kernel, name="fractions", **one)
@@ -135,18 +130,18 @@ def _transposed(op: str) -> Iterator[Case]:
     depthwise = op.startswith("Depthwise")
     kinds = _FLOATS if depthwise else (*_FLOATS, "int32")
     for kind in kinds:
-        back = _small(kind, 1, 3, 3, 4)
-        kernel = _small(kind, 2, 2, 2, 2, start=50) if depthwise else _small(kind, 2, 2, 3, 4, start=50)
+        back = small(kind, 1, 3, 3, 4)
+        kernel = small(kind, 2, 2, 2, 2, start=50) if depthwise else small(kind, 2, 2, 3, 4, start=50)
         sizes = numpy.array([1, 4, 4, kernel.shape[2]], "int32")
         yield case(op, sizes, kernel, back, name=kind, strides=[1, 1, 1, 1], padding="VALID", constants=(0,))
     times = 2 if depthwise else 3
     outputs = 4 if depthwise else 3
     kernel = numbers("float32", 3, 3, 2, times, start=9)
-    for padding, stride, large, small in (
+    for padding, stride, large, size in (
         ("SAME", 2, 6, 3), ("SAME", 2, 5, 3), ("VALID", 2, 7, 3), ("VALID", 2, 8, 3), ("SAME", 3, 7, 3),
         ("VALID", 1, 5, 3), ("SAME", 1, 3, 3), ("VALID", 4, 11, 3),
     ):  # fmt: skip
-        back = numbers("float32", 1, small, small, outputs)
+        back = numbers("float32", 1, size, size, outputs)
         if large * large * 2 <= 64:
             sizes = numpy.array([1, large, large, 2], "int32")
             yield case(op, sizes, kernel, back, name=f"{padding}, stride {stride}, {large}",
@@ -169,7 +164,7 @@ def _transposed(op: str) -> Iterator[Case]:
 @samples("Conv3DBackpropInputV2", n_eps=8)
 def _transposed_3d(op: str) -> Iterator[Case]:
     for kind in _FLOATS:
-        yield _case_3d(op, [1, 3, 3, 3, 2], _small(kind, 2, 2, 2, 2, 3, start=50), _small(kind, 1, 2, 2, 2, 3),
+        yield _case_3d(op, [1, 3, 3, 3, 2], small(kind, 2, 2, 2, 2, 3, start=50), small(kind, 1, 2, 2, 2, 3),
                        kind, [1, 1, 1, 1, 1], "VALID")  # fmt: skip
     kernel = numbers("float32", 2, 3, 2, 1, 2)
     back = numbers("float32", 1, 2, 2, 3, 2, start=8)
@@ -204,7 +199,7 @@ def _pad_conv(op: str) -> Iterator[Case]:
     paddings = numpy.array([[0, 0], [1, 2], [0, 1], [0, 0]], "int32")
     for kind in ("float32", "float64", "float16", "bfloat16"):
         for mode in ("REFLECT", "SYMMETRIC"):
-            yield case(op, _small(kind, 1, 4, 4, 2), paddings, _small(kind, 2, 2, 2, 2, start=50), mode=mode,
+            yield case(op, small(kind, 1, 4, 4, 2), paddings, small(kind, 2, 2, 2, 2, start=50), mode=mode,
                        name=f"{kind}, {mode}", strides=[1, 1, 1, 1], padding="VALID", constants=(1,))  # fmt: skip
     x, kernel = numbers("float32", 1, 4, 4, 2), numbers("float32", 3, 2, 2, 2)
     yield case(op, x, paddings, kernel, name="strides", mode="REFLECT", strides=[1, 2, 2, 1], padding="SAME",

@@ -8,22 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ops.samples import Case, case, samples
+from tfsmith.ops.samples import Case, case, samples, string, texts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 __all__: list[str] = []
-
-
-def _texts(found: Sequence[bytes], *shape: int) -> NDArray[Any]:
-    array = numpy.empty(len(found), object)
-    array[:] = list(found)
-    return array.reshape(shape or (len(found),))
-
-
-def _one(text: bytes) -> NDArray[Any]:
-    return _texts([text]).reshape(())
 
 
 def _field(number: int, data: bytes) -> bytes:
@@ -66,95 +56,95 @@ _NO_FLOATS = numpy.zeros(0, "float32")
 
 @samples("ParseExample", exact=True)
 def _parse_example(op: str) -> Iterator[Case]:
-    keys = [_one(b"b"), _one(b"c")]
-    yield case(op, _texts(_EXAMPLES), _texts([]), keys, [_one(b"a")], [_NO_FLOATS], name="all", **_SPARSE, **_DENSE)
+    keys = [string(b"b"), string(b"c")]
+    yield case(op, texts(_EXAMPLES), texts([]), keys, [string(b"a")], [_NO_FLOATS], name="all", **_SPARSE, **_DENSE)
     default = numpy.array([[0.5, 0.25]], "float32")
     missing = _example(_feature(b"c", [1]))
     yield case(
         op,
-        _texts([missing, _FIRST]),
-        _texts([]),
+        texts([missing, _FIRST]),
+        texts([]),
         keys,
-        [_one(b"a")],
+        [string(b"a")],
         [default.reshape(2)],
         name="default",
         **_SPARSE,
         **_DENSE,
     )
-    yield case(op, _texts([missing]), _texts([]), keys, [_one(b"a")], [_NO_FLOATS], name="missing", **_SPARSE, **_DENSE)
+    yield case(op, texts([missing]), texts([]), keys, [string(b"a")], [_NO_FLOATS], name="missing", **_SPARSE, **_DENSE)
     none: dict[str, Any] = {"sparse_types": ()}
     for name, shape, kind, key, fill in (
         ("too many", (1,), "float32", b"a", numpy.zeros(0, "float32")),
         ("other type", (2,), "int64", b"a", numpy.zeros(0, "int64")),
-        ("texts", (2,), "string", b"b", _texts([b"p", b"q"])),
+        ("texts", (2,), "string", b"b", texts([b"p", b"q"])),
     ):
-        yield case(op, _texts([_FIRST]), _texts([]), [], [_one(key)], [fill], name=name, Tdense=(kind,),
+        yield case(op, texts([_FIRST]), texts([]), [], [string(key)], [fill], name=name, Tdense=(kind,),
                    dense_shapes=(shape,), **none)  # fmt: skip
-    yield case(op, _texts(_EXAMPLES), _texts([]), [], [_one(b"c")], [numpy.array([9], "int64")], name="any length",
+    yield case(op, texts(_EXAMPLES), texts([]), [], [string(b"c")], [numpy.array([9], "int64")], name="any length",
                Tdense=("int64",), dense_shapes=((None,),), **none)  # fmt: skip
-    yield case(op, _texts([]), _texts([]), keys, [_one(b"a")], [_NO_FLOATS], name="no examples", **_SPARSE, **_DENSE)
+    yield case(op, texts([]), texts([]), keys, [string(b"a")], [_NO_FLOATS], name="no examples", **_SPARSE, **_DENSE)
     yield case(
-        op, _texts([b"\xff\xff"]), _texts([]), keys, [_one(b"a")], [_NO_FLOATS], name="damaged", **_SPARSE, **_DENSE
+        op, texts([b"\xff\xff"]), texts([]), keys, [string(b"a")], [_NO_FLOATS], name="damaged", **_SPARSE, **_DENSE
     )
 
 
 @samples("ParseExampleV2", exact=True)
 def _parse_example_v2(op: str) -> Iterator[Case]:
     kinds: dict[str, Any] = {"num_sparse": 1, "sparse_types": ("string",), "ragged_value_types": ("int64",), **_DENSE}
-    given = (_texts([]), _texts([b"b"]), _texts([b"a"]), _texts([b"c"]), [_NO_FLOATS])
+    given = (texts([]), texts([b"b"]), texts([b"a"]), texts([b"c"]), [_NO_FLOATS])
     for splits in ("int32", "int64"):
-        yield case(op, _texts(_EXAMPLES), *given, name=f"batch, {splits}", ragged_split_types=(splits,), **kinds)
-        yield case(op, _one(_FIRST), *given, name=f"one, {splits}", ragged_split_types=(splits,), **kinds)
-    yield case(op, _texts(_EXAMPLES, 1, 3), *given, name="matrix", ragged_split_types=("int64",), **kinds)
-    twice = (_texts([]), _texts([b"c"]), _texts([b"a"]), _texts([b"c"]), [_NO_FLOATS])
+        yield case(op, texts(_EXAMPLES), *given, name=f"batch, {splits}", ragged_split_types=(splits,), **kinds)
+        yield case(op, string(_FIRST), *given, name=f"one, {splits}", ragged_split_types=(splits,), **kinds)
+    yield case(op, texts(_EXAMPLES, 1, 3), *given, name="matrix", ragged_split_types=("int64",), **kinds)
+    twice = (texts([]), texts([b"c"]), texts([b"a"]), texts([b"c"]), [_NO_FLOATS])
     other = {**kinds, "sparse_types": ("int64",)}
-    yield case(op, _texts(_EXAMPLES), *twice, name="a key twice", ragged_split_types=("int64",), **other)
+    yield case(op, texts(_EXAMPLES), *twice, name="a key twice", ragged_split_types=("int64",), **other)
 
 
 @samples("ParseSingleExample", exact=True)
 def _parse_single(op: str) -> Iterator[Case]:
     keys: dict[str, Any] = {"num_sparse": 2, "sparse_keys": ("b", "c"), "dense_keys": ("a",)}
     for name, text in (("first", _FIRST), ("second", _SECOND), ("missing", _example(_feature(b"c", [1])))):
-        yield case(op, _one(text), [_NO_FLOATS], name=name, **keys, **_SPARSE, **_DENSE)
+        yield case(op, string(text), [_NO_FLOATS], name=name, **keys, **_SPARSE, **_DENSE)
 
 
 @samples("DecodeRaw", exact=True)
 def _decode_raw(op: str) -> Iterator[Case]:
     data = bytes(range(16))
     for kind in ("uint8", "int8", "int16", "uint16", "int32", "int64", "float32", "float64", "float16", "bool"):
-        yield case(op, _texts([data, data[::-1]]), name=kind, out_type=kind)
+        yield case(op, texts([data, data[::-1]]), name=kind, out_type=kind)
     for kind in ("int16", "int32", "float32", "int64"):
-        yield case(op, _texts([data]), name=f"{kind}, big endian", out_type=kind, little_endian=False)
-    yield case(op, _one(data), name="scalar", out_type="int32")
-    yield case(op, _texts([data, data[:8]]), name="other lengths", out_type="int32")
-    yield case(op, _texts([data[:3]]), name="no multiple", out_type="int32")
+        yield case(op, texts([data]), name=f"{kind}, big endian", out_type=kind, little_endian=False)
+    yield case(op, string(data), name="scalar", out_type="int32")
+    yield case(op, texts([data, data[:8]]), name="other lengths", out_type="int32")
+    yield case(op, texts([data[:3]]), name="no multiple", out_type="int32")
 
 
 @samples("DecodePaddedRaw", exact=True)
 def _decode_padded(op: str) -> Iterator[Case]:
     data = bytes(range(1, 11))
     for kind in ("uint8", "int16", "int32", "float32"):
-        yield case(op, _texts([data, data[:3], b""]), numpy.int32(8), name=kind, out_type=kind)
-    yield case(op, _texts([data]), numpy.int32(6), name="no multiple", out_type="int32")
-    yield case(op, _texts([data]), numpy.int32(8), name="big endian", out_type="int16", little_endian=False)
+        yield case(op, texts([data, data[:3], b""]), numpy.int32(8), name=kind, out_type=kind)
+    yield case(op, texts([data]), numpy.int32(6), name="no multiple", out_type="int32")
+    yield case(op, texts([data]), numpy.int32(8), name="big endian", out_type="int16", little_endian=False)
 
 
 @samples("DecodeCSV", exact=True)
 def _decode_csv(op: str) -> Iterator[Case]:
-    kinds = [numpy.array([1], "int32"), numpy.array([0.5], "float32"), _texts([b"none"])]
-    required = [numpy.zeros(0, "int32"), numpy.zeros(0, "float32"), _texts([])]
-    yield case(op, _texts([b"1,2.5,a", b"-3,4,b c", b",,"]), kinds, name="plain")
-    yield case(op, _texts([b'1,2,"a,b"', b'2,3,"a ""b"""']), kinds, name="quotes")
-    yield case(op, _texts([b"1;2;a"]), kinds, name="semicolon", field_delim=";")
-    yield case(op, _texts([b'1,2,"a"']), kinds, name="no quotes", use_quote_delim=False)
-    yield case(op, _texts([b"NA,2,a"]), kinds, name="not available", na_value="NA")
-    yield case(op, _texts([b"9,1,8,2,a"]), kinds, name="some columns", select_cols=(1, 3, 4))
-    yield case(op, _one(b"1,2,a"), kinds, name="scalar")
+    kinds = [numpy.array([1], "int32"), numpy.array([0.5], "float32"), texts([b"none"])]
+    required = [numpy.zeros(0, "int32"), numpy.zeros(0, "float32"), texts([])]
+    yield case(op, texts([b"1,2.5,a", b"-3,4,b c", b",,"]), kinds, name="plain")
+    yield case(op, texts([b'1,2,"a,b"', b'2,3,"a ""b"""']), kinds, name="quotes")
+    yield case(op, texts([b"1;2;a"]), kinds, name="semicolon", field_delim=";")
+    yield case(op, texts([b'1,2,"a"']), kinds, name="no quotes", use_quote_delim=False)
+    yield case(op, texts([b"NA,2,a"]), kinds, name="not available", na_value="NA")
+    yield case(op, texts([b"9,1,8,2,a"]), kinds, name="some columns", select_cols=(1, 3, 4))
+    yield case(op, string(b"1,2,a"), kinds, name="scalar")
     for name, text in (
         ("too few", b"1,2"),
         ("too many", b"1,2,a,b"),
         ("no number", b"x,2,a"),
         ("open quote", b'1,2,"a'),
     ):
-        yield case(op, _texts([text]), kinds, name=name)
-    yield case(op, _texts([b",2,a"]), required, name="required")
+        yield case(op, texts([text]), kinds, name=name)
+    yield case(op, texts([b",2,a"]), required, name="required")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ops.samples import Case, case, numbers, samples
+from tfsmith.ops.samples import Case, case, numbers, samples, string, texts
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
+    pass
 
 __all__: list[str] = []
 
@@ -27,49 +27,39 @@ _WORDS = (
 _PLAIN = (b"", b"a", b"ab cd", b"Abc-12", b"x,y,,z", b" spaced  out ")
 
 
-def _texts(found: Sequence[bytes], *shape: int) -> NDArray[Any]:
-    array = numpy.empty(len(found), object)
-    array[:] = list(found)
-    return array.reshape(shape or (len(found),))
-
-
-def _one(text: bytes) -> NDArray[Any]:
-    return _texts([text]).reshape(())
-
-
 @samples("StringToHashBucketFast StringToHashBucket", exact=True)
 def _buckets(op: str) -> Iterator[Case]:
-    yield case(op, _texts(_WORDS), name="words", num_buckets=1000)
+    yield case(op, texts(_WORDS), name="words", num_buckets=1000)
     for length in (3, 7, 8, 12, 16, 17, 24, 32, 33, 48, 64, 65, 100, 127, 128, 129, 200, 1000):
         text = bytes((place * 37 + length) % 251 for place in range(length))
-        yield case(op, _texts([text]), name=f"{length} bytes", num_buckets=(1 << 62) - 57)
-    yield case(op, _one(b"scalar"), name="scalar", num_buckets=1)
-    yield case(op, _texts([]), name="empty", num_buckets=10)
+        yield case(op, texts([text]), name=f"{length} bytes", num_buckets=(1 << 62) - 57)
+    yield case(op, string(b"scalar"), name="scalar", num_buckets=1)
+    yield case(op, texts([]), name="empty", num_buckets=10)
 
 
 @samples("StringToHashBucketStrong", exact=True)
 def _strong(op: str) -> Iterator[Case]:
-    yield case(op, _texts(_WORDS, 2, 4), name="words", num_buckets=1000, key=(1, 2))
+    yield case(op, texts(_WORDS, 2, 4), name="words", num_buckets=1000, key=(1, 2))
     for length in (7, 8, 9, 31, 32, 33, 100):
         text = bytes((place * 37 + length) % 251 for place in range(length))
-        yield case(op, _texts([text]), name=f"{length} bytes", num_buckets=(1 << 62) - 57, key=(123456789012345, 42))
+        yield case(op, texts([text]), name=f"{length} bytes", num_buckets=(1 << 62) - 57, key=(123456789012345, 42))
 
 
 @samples("Fingerprint", exact=True)
 def _fingerprint(op: str) -> Iterator[Case]:
-    method = _one(b"farmhash64")
-    yield case(op, _texts(_WORDS), method, name="texts")
-    yield case(op, _texts(_WORDS, 4, 2), method, name="rows of texts")
+    method = string(b"farmhash64")
+    yield case(op, texts(_WORDS), method, name="texts")
+    yield case(op, texts(_WORDS, 4, 2), method, name="rows of texts")
     yield case(op, numbers("int32", 3, 4), method, name="int32")
     yield case(op, numbers("float64", 2, 2, 2), method, name="float64")
 
 
 @samples("StringJoin", exact=True)
 def _join(op: str) -> Iterator[Case]:
-    a = _texts(_PLAIN, 2, 3)
+    a = texts(_PLAIN, 2, 3)
     yield case(op, [a, a], name="two", separator="-")
-    yield case(op, [a, _one(b"!"), a], name="with a scalar", separator="")
-    yield case(op, [_one(b"a"), _one(b"b")], name="scalars", separator=", ")
+    yield case(op, [a, string(b"!"), a], name="with a scalar", separator="")
+    yield case(op, [string(b"a"), string(b"b")], name="scalars", separator=", ")
     yield case(op, [a], name="one", separator="x")
     yield case(op, [a, a.reshape(3, 2)], name="shapes that differ", unknown=True)
     yield case(op, [a[:0], a[:0]], name="empty")
@@ -77,7 +67,7 @@ def _join(op: str) -> Iterator[Case]:
 
 @samples("ReduceJoin", exact=True)
 def _reduce_join(op: str) -> Iterator[Case]:
-    a = _texts(_PLAIN, 2, 3)
+    a = texts(_PLAIN, 2, 3)
     for axes in ([0], [1], [-1], [-2], [0, 1], [1, 0], []):
         yield case(op, a, numpy.array(axes, "int32"), name=f"axes {axes}", separator="|")
         yield case(op, a, numpy.array(axes, "int32"), name=f"axes {axes}, kept", keep_dims=True)
@@ -89,7 +79,7 @@ def _reduce_join(op: str) -> Iterator[Case]:
 
 @samples("UnsortedSegmentJoin", exact=True)
 def _segment_join(op: str) -> Iterator[Case]:
-    a = _texts(_PLAIN)
+    a = texts(_PLAIN)
     ids = numpy.array([2, 0, 0, 2, 1, 0], "int32")
     yield case(op, a, ids, numpy.int32(4), name="vector", separator=" ")
     yield case(op, a.reshape(3, 2), ids[:3], numpy.int32(3), name="rows", separator="-")
@@ -99,24 +89,24 @@ def _segment_join(op: str) -> Iterator[Case]:
 @samples("StringSplit", exact=True)
 def _split(op: str) -> Iterator[Case]:
     for mark in (b",", b" ", b"", b", ", b"."):
-        yield case(op, _texts(_PLAIN), _one(mark), name=f"by {mark!r}")
-        yield case(op, _texts(_PLAIN), _one(mark), name=f"by {mark!r}, empty ones too", skip_empty=False)
-    yield case(op, _texts([]), _one(b","), name="empty")
-    yield case(op, _one(b"a"), _one(b","), name="scalar", unknown=True)
+        yield case(op, texts(_PLAIN), string(mark), name=f"by {mark!r}")
+        yield case(op, texts(_PLAIN), string(mark), name=f"by {mark!r}, empty ones too", skip_empty=False)
+    yield case(op, texts([]), string(b","), name="empty")
+    yield case(op, string(b"a"), string(b","), name="scalar", unknown=True)
 
 
 @samples("StringSplitV2", exact=True)
 def _split_v2(op: str) -> Iterator[Case]:
     for mark in (b",", b" ", b"", b", ", b"y"):
         for most in (-1, 1, 2):
-            yield case(op, _texts(_PLAIN), _one(mark), name=f"by {mark!r}, {most}", maxsplit=most)
-    yield case(op, _texts([]), _one(b","), name="empty")
-    yield case(op, _texts([b"   "]), _one(b""), name="spaces")
+            yield case(op, texts(_PLAIN), string(mark), name=f"by {mark!r}, {most}", maxsplit=most)
+    yield case(op, texts([]), string(b","), name="empty")
+    yield case(op, texts([b"   "]), string(b""), name="spaces")
 
 
 @samples("StringNGrams", exact=True)
 def _ngrams(op: str) -> Iterator[Case]:
-    data, splits = _texts([b"a", b"b", b"c", b"d", b"e", b"f"]), numpy.array([0, 3, 4, 4, 6], "int64")
+    data, splits = texts([b"a", b"b", b"c", b"d", b"e", b"f"]), numpy.array([0, 3, 4, 4, 6], "int64")
     for widths, pad, keep in (
         ((2,), 0, False),
         ((1, 2), 0, False),
@@ -132,15 +122,15 @@ def _ngrams(op: str) -> Iterator[Case]:
 @samples("StringLength", exact=True)
 def _length(op: str) -> Iterator[Case]:
     for unit in ("BYTE", "UTF8_CHAR"):
-        yield case(op, _texts(_WORDS, 2, 4), name=unit, unit=unit)
-        yield case(op, _one(b"\xc3\xa9"), name=f"{unit}, scalar", unit=unit)
+        yield case(op, texts(_WORDS, 2, 4), name=unit, unit=unit)
+        yield case(op, string(b"\xc3\xa9"), name=f"{unit}, scalar", unit=unit)
 
 
 @samples("Substr", exact=True)
 def _substr(op: str) -> Iterator[Case]:
     word, letters = (
-        _texts([b"hello", b"world", b"abcde"]),
-        _texts([b"\xc3\xa9t\xc3\xa9", b"\xe6\x97\xa5\xe6\x9c\xac", b"abc"]),
+        texts([b"hello", b"world", b"abcde"]),
+        texts([b"\xc3\xa9t\xc3\xa9", b"\xe6\x97\xa5\xe6\x9c\xac", b"abc"]),
     )
     for kind in ("int32", "int64"):
         for place, length in ((0, 2), (1, 10), (-3, 2), (5, 1), (2, 0), (6, 1), (-6, 1), (0, -1)):
@@ -151,18 +141,18 @@ def _substr(op: str) -> Iterator[Case]:
             yield case(op, letters, *at, name=f"{kind}, {place}, {length}, letters", unit="UTF8_CHAR")
     each = (numpy.array([0, 1, 2], "int32"), numpy.array([1, 2, 3], "int32"))
     yield case(op, word, *each, name="each its own")
-    yield case(op, _one(b"hello"), *each, name="one text, many places")
+    yield case(op, string(b"hello"), *each, name="one text, many places")
 
 
 @samples("StringStrip", exact=True)
 def _strip(op: str) -> Iterator[Case]:
-    yield case(op, _texts([b"  a ", b"\t\n\v\f\ra\r", b"", b"  ", b"a b"]), name="spaces")
+    yield case(op, texts([b"  a ", b"\t\n\v\f\ra\r", b"", b"  ", b"a b"]), name="spaces")
 
 
 @samples("StringLower StringUpper", exact=True)
 def _letters(op: str) -> Iterator[Case]:
-    yield case(op, _texts([b"aBc", b"", b"\xc3\x89t\xc3\xa9", b"1-Z"]), name="bytes")
-    yield case(op, _texts([b"aBc", b"\xc3\x89t\xc3\xa9", b"\xce\xa9\xce\xb1"]), name="letters", encoding="utf-8")
+    yield case(op, texts([b"aBc", b"", b"\xc3\x89t\xc3\xa9", b"1-Z"]), name="bytes")
+    yield case(op, texts([b"aBc", b"\xc3\x89t\xc3\xa9", b"\xce\xa9\xce\xb1"]), name="letters", encoding="utf-8")
 
 
 _EXPRESSIONS = (
@@ -188,36 +178,38 @@ def _replace(op: str) -> Iterator[Case]:
             for all_of_them in (True, False):
                 name = f"{pattern!r} by {rewrite!r}, {'all' if all_of_them else 'first'}"
                 if op == "RegexReplace":
-                    yield case(op, _texts(_PLAIN), _one(pattern), _one(rewrite), name=name, replace_global=all_of_them)
+                    yield case(
+                        op, texts(_PLAIN), string(pattern), string(rewrite), name=name, replace_global=all_of_them
+                    )
                 else:
                     yield case(
-                        op, _texts(_PLAIN), name=name, pattern=pattern, rewrite=rewrite, replace_global=all_of_them
+                        op, texts(_PLAIN), name=name, pattern=pattern, rewrite=rewrite, replace_global=all_of_them
                     )
     if op == "RegexReplace":
-        yield case(op, _texts(_PLAIN), _one(b"(\\w)(\\w)"), _one(b"\\2\\1"), name="groups")
-        yield case(op, _texts(_PLAIN), _one(b"("), _one(b""), name="not an expression")
+        yield case(op, texts(_PLAIN), string(b"(\\w)(\\w)"), string(b"\\2\\1"), name="groups")
+        yield case(op, texts(_PLAIN), string(b"("), string(b""), name="not an expression")
 
 
 @samples("RegexFullMatch StaticRegexFullMatch", exact=True)
 def _match(op: str) -> Iterator[Case]:
     for pattern in (*_EXPRESSIONS, b"a.*", b"[^,]*", b".*z", b"(ab cd)|a"):
         if op == "RegexFullMatch":
-            yield case(op, _texts(_PLAIN, 2, 3), _one(pattern), name=repr(pattern))
+            yield case(op, texts(_PLAIN, 2, 3), string(pattern), name=repr(pattern))
         else:
-            yield case(op, _texts(_PLAIN, 2, 3), name=repr(pattern), pattern=pattern)
+            yield case(op, texts(_PLAIN, 2, 3), name=repr(pattern), pattern=pattern)
 
 
 @samples("StringToNumber", ulps=0, exact=True)
 def _to_number(op: str) -> Iterator[Case]:
     for kind in ("float32", "float64", "int32", "int64"):
-        yield case(op, _texts([b"0", b"-1", b"+7", b" 12 ", b"007"]), name=kind, out_type=kind)
+        yield case(op, texts([b"0", b"-1", b"+7", b" 12 ", b"007"]), name=kind, out_type=kind)
         for bad in (b"", b"a", b"1 2", b"0x10", b"99999999999999999999", b"1.5", b"-2147483649"):
-            yield case(op, _texts([bad]), name=f"{kind}, {bad!r}", out_type=kind)
+            yield case(op, texts([bad]), name=f"{kind}, {bad!r}", out_type=kind)
     for kind in ("float32", "float64"):
         yield case(
-            op, _texts([b"1.5", b"-.25", b"1e3", b"1E-2", b"3.", b"0.1"]), name=f"{kind}, fractions", out_type=kind
+            op, texts([b"1.5", b"-.25", b"1e3", b"1E-2", b"3.", b"0.1"]), name=f"{kind}, fractions", out_type=kind
         )
-        yield case(op, _texts([b"inf", b"-inf", b"nan"]), name=f"{kind}, not finite", out_type=kind)
+        yield case(op, texts([b"inf", b"-inf", b"nan"]), name=f"{kind}, not finite", out_type=kind)
 
 
 @samples("AsString", exact=True)
@@ -235,18 +227,18 @@ def _as_string(op: str) -> Iterator[Case]:
         yield case(op, x, name=f"{kind}, shortest", shortest=True)
         yield case(op, x, name=f"{kind}, two digits", precision=2)
         yield case(op, x, name=f"{kind}, wide", precision=1, width=12, fill="0")
-    yield case(op, _texts(_PLAIN), name="texts")
+    yield case(op, texts(_PLAIN), name="texts")
     yield case(op, numbers("int32", 2), name="precision of integers", precision=2)
 
 
 @samples("UnicodeDecode UnicodeDecodeWithOffsets", exact=True)
 def _unicode_decode(op: str) -> Iterator[Case]:
     for errors in ("replace", "ignore"):
-        yield case(op, _texts(_WORDS), name=f"UTF-8, {errors}", input_encoding="UTF-8", errors=errors)
-    yield case(op, _texts(_WORDS), name="strict", input_encoding="UTF-8", errors="strict")
-    yield case(op, _texts([b"\x00a\x00b", b""]), name="UTF-16-BE", input_encoding="UTF-16-BE")
-    yield case(op, _texts([b"a\x01b\tc"]), name="control", input_encoding="UTF-8", replace_control_characters=True)
-    yield case(op, _texts([b"a"]), name="no encoding", input_encoding="klingon")
+        yield case(op, texts(_WORDS), name=f"UTF-8, {errors}", input_encoding="UTF-8", errors=errors)
+    yield case(op, texts(_WORDS), name="strict", input_encoding="UTF-8", errors="strict")
+    yield case(op, texts([b"\x00a\x00b", b""]), name="UTF-16-BE", input_encoding="UTF-16-BE")
+    yield case(op, texts([b"a\x01b\tc"]), name="control", input_encoding="UTF-8", replace_control_characters=True)
+    yield case(op, texts([b"a"]), name="no encoding", input_encoding="klingon")
 
 
 @samples("UnicodeEncode", exact=True)
@@ -263,18 +255,18 @@ def _unicode_encode(op: str) -> Iterator[Case]:
 @samples("UnicodeTranscode", exact=True)
 def _transcode(op: str) -> Iterator[Case]:
     for target in ("UTF-8", "UTF-16-BE", "UTF-32-BE"):
-        yield case(op, _texts(_WORDS), name=target, input_encoding="UTF-8", output_encoding=target)
-    yield case(op, _texts(_WORDS), name="ignore", input_encoding="UTF-8", output_encoding="UTF-8", errors="ignore")
+        yield case(op, texts(_WORDS), name=target, input_encoding="UTF-8", output_encoding=target)
+    yield case(op, texts(_WORDS), name="ignore", input_encoding="UTF-8", output_encoding="UTF-8", errors="ignore")
 
 
 @samples("EncodeBase64", exact=True)
 def _encode(op: str) -> Iterator[Case]:
     for pad in (False, True):
-        yield case(op, _texts(_WORDS, 2, 4), name=f"pad {pad}", pad=pad)
+        yield case(op, texts(_WORDS, 2, 4), name=f"pad {pad}", pad=pad)
 
 
 @samples("DecodeBase64", exact=True)
 def _decode(op: str) -> Iterator[Case]:
-    yield case(op, _texts([b"", b"YQ", b"YQ==", b"_-8", b"aGVsbG8"]), name="texts")
+    yield case(op, texts([b"", b"YQ", b"YQ==", b"_-8", b"aGVsbG8"]), name="texts")
     for bad in (b"a", b"a+b/", b"YQ="):
-        yield case(op, _texts([bad]), name=repr(bad))
+        yield case(op, texts([bad]), name=repr(bad))

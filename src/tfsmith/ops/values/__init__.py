@@ -10,7 +10,7 @@ objects. What cannot be computed raises `OpError` with the reason in words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
@@ -23,47 +23,15 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.tensor import Tensor, TensorBase
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from numpy.typing import NDArray
 
-    from tfsmith.ops.values.state import State
+__all__ = ["OpError", "OpFunction", "State", "bind", "compute", "has_value", "load_modules", "value", "value_ops"]
 
-__all__ = ["OpError", "OpFunction", "bind", "compute", "has_value", "value", "value_ops"]
-
-_MODULES: tuple[str, ...] = (
-    "flow",
-    "lists",
-    "tables",
-    "arrays",
-    "bessel",
-    "counts",
-    "diagonals",
-    "elementwise",
-    "gradients",
-    "indices",
-    "linalg",
-    "matrices",
-    "random_numbers",
-    "reductions",
-    "special",
-    "nn",
-    "convolution",
-    "pooling",
-    "resize",
-    "boxes",
-    "colors",
-    "recurrent",
-    "signal",
-    "quantize",
-    "hashing",
-    "strings",
-    "parsing",
-    "sparse",
-    "image_files",
-    "nn_gradients",
-)
-"""The families; each module declares its ops when it is loaded."""
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+_Kept = TypeVar("_Kept")
 OpFunction = Callable[[Sequence[Any]], tuple[Any, ...]]
 """What computes one node: its data inputs in order to its outputs in order."""
 
@@ -78,6 +46,40 @@ class OpError(Exception):
     def __init__(self, what: str, remedy: str | None = None) -> None:
         super().__init__(what)
         self.remedy = remedy
+
+
+class State:
+    """What a program keeps between its nodes and from run to run: random numbers, resources, files, what it prints.
+
+    One of its nodes sees it so; it starts anew with each program that is compiled.
+
+    Attributes:
+        node: The node's name.
+        say: Takes a line that the program prints.
+    """
+
+    def __init__(self, node: str, kept: dict[tuple[str, str], Any], files: Callable[[bytes], Path],
+                 say: Callable[[str], None]) -> None:  # fmt: skip
+        self.node = node
+        self.say = say
+        self._kept = kept
+        self._files = files
+
+    def keep(self, kind: str, make: Callable[[], _Kept], name: str | None = None) -> _Kept:
+        """What the program keeps under this name (the node's by default); `make` makes it the first time."""
+        key = (kind, self.node if name is None else name)
+        if key not in self._kept:
+            self._kept[key] = make()
+        found: _Kept = self._kept[key]
+        return found
+
+    def file(self, name: bytes) -> Path:
+        """The file of this name, if it belongs to the model.
+
+        Raises:
+            OpError: It lies outside of the model, or is missing.
+        """
+        return self._files(name)
 
 
 def value(ops: str) -> Callable[[_Function], _Function]:
@@ -97,10 +99,17 @@ def value_ops() -> Mapping[str, Callable[..., Any]]:
     return _loaded()
 
 
+def load_modules(package: str, search: Iterable[str]) -> None:
+    """Loads all modules of a package: each declares its ops when it is loaded."""
+    from pkgutil import iter_modules
+
+    for module in iter_modules(search):
+        import_module(f"{package}.{module.name}")
+
+
 @cache
 def _loaded() -> Mapping[str, Callable[..., Any]]:
-    for module in _MODULES:
-        import_module(f"tfsmith.ops.values.{module}")
+    load_modules(__name__, __path__)
     return MappingProxyType(_FUNCTIONS)
 
 

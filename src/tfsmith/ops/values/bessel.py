@@ -27,70 +27,27 @@ _TURN = 20.0
 _EULER = 0.5772156649015329
 
 
+def _declare_bessel(op: str, function: Callable[[NDArray[Any]], Any]) -> None:
+    @value(op)
+    def compute(x: NDArray[Any]) -> Any:
+        return in_double(function, x)
+
+
 # Modified
-
-
-@value("BesselI0")
-def _i0(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _scaled_i(0, x) * numpy.exp(numpy.abs(x)), x)
-
-
-@value("BesselI0e")
-def _i0e(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _scaled_i(0, x), x)
-
-
-@value("BesselI1")
-def _i1(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _scaled_i(1, x) * numpy.exp(numpy.abs(x)) * numpy.sign(x), x)
-
-
-@value("BesselI1e")
-def _i1e(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _scaled_i(1, x) * numpy.sign(x), x)
-
-
-@value("BesselK0")
-def _k0(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _scaled_k(0, x) * numpy.exp(-x), x)
-
-
-@value("BesselK0e")
-def _k0e(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _scaled_k(0, x), x)
-
-
-@value("BesselK1")
-def _k1(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _scaled_k(1, x) * numpy.exp(-x), x)
-
-
-@value("BesselK1e")
-def _k1e(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _scaled_k(1, x), x)
-
+_declare_bessel("BesselI0", lambda x: _scaled_i(0, x) * numpy.exp(numpy.abs(x)))
+_declare_bessel("BesselI0e", lambda x: _scaled_i(0, x))
+_declare_bessel("BesselI1", lambda x: _scaled_i(1, x) * numpy.exp(numpy.abs(x)) * numpy.sign(x))
+_declare_bessel("BesselI1e", lambda x: _scaled_i(1, x) * numpy.sign(x))
+_declare_bessel("BesselK0", lambda x: _scaled_k(0, x) * numpy.exp(-x))
+_declare_bessel("BesselK0e", lambda x: _scaled_k(0, x))
+_declare_bessel("BesselK1", lambda x: _scaled_k(1, x) * numpy.exp(-x))
+_declare_bessel("BesselK1e", lambda x: _scaled_k(1, x))
 
 # Oscillating
-
-
-@value("BesselJ0")
-def _j0(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _near_or_far(0, x), x)
-
-
-@value("BesselJ1")
-def _j1(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _near_or_far(1, x) * numpy.where(x < 0, -1.0, 1.0), x)
-
-
-@value("BesselY0")
-def _y0(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _second_kind(0, x), x)
-
-
-@value("BesselY1")
-def _y1(x: NDArray[Any]) -> Any:
-    return in_double(lambda x: _second_kind(1, x), x)
+_declare_bessel("BesselJ0", lambda x: _near_or_far(0, x))
+_declare_bessel("BesselJ1", lambda x: _near_or_far(1, x) * numpy.where(x < 0, -1.0, 1.0))
+_declare_bessel("BesselY0", lambda x: _second_kind(0, x))
+_declare_bessel("BesselY1", lambda x: _second_kind(1, x))
 
 
 # Integrals

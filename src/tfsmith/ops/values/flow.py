@@ -8,12 +8,10 @@ import numpy
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
-from tfsmith.ops.values import OpError, value
+from tfsmith.ops.values import OpError, State, value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from tfsmith.ops.values.state import State
 
 __all__: list[str] = []
 

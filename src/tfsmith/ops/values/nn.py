@@ -108,22 +108,22 @@ def activation(x: NDArray[Any], name: bytes, *, alpha: float = 0.2) -> Any:
 
 @value("Softmax")
 def _softmax(x: NDArray[Any]) -> Any:
-    if not x.ndim:
-        raise OpError("softmax needs at least one axis")
-    if not x.size:
-        return x
-    grown = numpy.exp(wide(x - x.max(-1, keepdims=True)))
+    moved = _below_zero(x)
+    grown = numpy.exp(moved)
     return (grown / grown.sum(-1, keepdims=True)).astype(x.dtype, copy=False)
 
 
 @value("LogSoftmax")
 def _log_softmax(x: NDArray[Any]) -> Any:
+    moved = _below_zero(x)
+    return (moved - numpy.log(numpy.exp(moved).sum(-1, keepdims=True))).astype(x.dtype, copy=False)
+
+
+def _below_zero(x: NDArray[Any]) -> NDArray[Any]:
+    """The logits of a softmax less the largest of their row, computed wide."""
     if not x.ndim:
         raise OpError("softmax needs at least one axis")
-    if not x.size:
-        return x
-    moved = wide(x - x.max(-1, keepdims=True))
-    return (moved - numpy.log(numpy.exp(moved).sum(-1, keepdims=True))).astype(x.dtype, copy=False)
+    return wide(x - x.max(-1, keepdims=True)) if x.size else wide(x)
 
 
 @value("SoftmaxCrossEntropyWithLogits")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -149,22 +149,19 @@ def _max_pool_where(
     return best, found.astype(Targmax.numpy())
 
 
-@value("AvgPool")
-def _avg_pool(
-    x: NDArray[Any], *, ksize: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes
-) -> Any:
-    require_rank(x, 4, "the input")
-    last, where = windows_of(x, ksize, strides, padding, data_format)
-    return layout(_mean(last, where), data_format)
+def _avg_pool_of(rank: int) -> Callable[..., Any]:
+    def avg_pool(
+        x: NDArray[Any], *, ksize: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes
+    ) -> Any:
+        require_rank(x, rank, "the input")
+        last, where = windows_of(x, ksize, strides, padding, data_format)
+        return layout(_mean(last, where), data_format)
+
+    return avg_pool
 
 
-@value("AvgPool3D")
-def _avg_pool_3d(
-    x: NDArray[Any], *, ksize: Sequence[int], strides: Sequence[int], padding: bytes, data_format: bytes
-) -> Any:
-    require_rank(x, 5, "the input")
-    last, where = windows_of(x, ksize, strides, padding, data_format)
-    return layout(_mean(last, where), data_format)
+value("AvgPool")(_avg_pool_of(4))
+value("AvgPool3D")(_avg_pool_of(5))
 
 
 def _mean(x: NDArray[Any], where: Sequence[Axis]) -> Any:

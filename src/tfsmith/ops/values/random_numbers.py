@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tfsmith.ir.dtype import DType
-from tfsmith.ops.values import OpError, value
+from tfsmith.ops.values import OpError, State, value
 from tfsmith.ops.values.arguments import BFLOAT16, check, check_room, sizes_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from tfsmith.ops.values.state import State
 
 __all__ = ["Generator"]
 

@@ -143,38 +143,23 @@ def _segment_mean(data: NDArray[Any], ids: NDArray[Any]) -> Any:
     return (totals / divisors).astype(data.dtype)
 
 
-@value("SparseSegmentSum")
-def _sparse_segment_sum(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
-    return _picked(data, indices, ids, None, 0)
-
-
-@value("SparseSegmentSumWithNumSegments")
-def _sparse_segment_sum_of(
-    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+@value("SparseSegmentSum SparseSegmentSumWithNumSegments")
+def _sparse_segment_sum(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any] | None = None
 ) -> Any:
     return _picked(data, indices, ids, num_segments, 0)
 
 
-@value("SparseSegmentMean")
-def _sparse_segment_mean(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
-    return _picked(data, indices, ids, None, 1)
-
-
-@value("SparseSegmentMeanWithNumSegments")
-def _sparse_segment_mean_of(
-    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+@value("SparseSegmentMean SparseSegmentMeanWithNumSegments")
+def _sparse_segment_mean(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any] | None = None
 ) -> Any:
     return _picked(data, indices, ids, num_segments, 1)
 
 
-@value("SparseSegmentSqrtN")
-def _sparse_segment_sqrt_n(data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any]) -> Any:
-    return _picked(data, indices, ids, None, 0.5)
-
-
-@value("SparseSegmentSqrtNWithNumSegments")
-def _sparse_segment_sqrt_n_of(
-    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any]
+@value("SparseSegmentSqrtN SparseSegmentSqrtNWithNumSegments")
+def _sparse_segment_sqrt_n(
+    data: NDArray[Any], indices: NDArray[Any], ids: NDArray[Any], num_segments: NDArray[Any] | None = None
 ) -> Any:
     return _picked(data, indices, ids, num_segments, 0.5)
 

@@ -35,36 +35,6 @@ def _all(x: NDArray[Any], count: int, inverse: bool) -> Any:
     return transform(x, axes=where).astype(x.dtype, copy=False)
 
 
-@value("FFT")
-def _fft(x: NDArray[Any]) -> Any:
-    return _all(x, 1, inverse=False)
-
-
-@value("FFT2D")
-def _fft2d(x: NDArray[Any]) -> Any:
-    return _all(x, 2, inverse=False)
-
-
-@value("FFT3D")
-def _fft3d(x: NDArray[Any]) -> Any:
-    return _all(x, 3, inverse=False)
-
-
-@value("IFFT")
-def _ifft(x: NDArray[Any]) -> Any:
-    return _all(x, 1, inverse=True)
-
-
-@value("IFFT2D")
-def _ifft2d(x: NDArray[Any]) -> Any:
-    return _all(x, 2, inverse=True)
-
-
-@value("IFFT3D")
-def _ifft3d(x: NDArray[Any]) -> Any:
-    return _all(x, 3, inverse=True)
-
-
 def _lengths(x: NDArray[Any], length: NDArray[Any], count: int) -> list[int]:
     if length.shape != (count,):
         raise OpError(f"the length must be {count} numbers, not the shape {list(length.shape)}")
@@ -103,34 +73,27 @@ def _inverse_real(x: NDArray[Any], length: NDArray[Any], count: int, kind: DType
     return numpy.fft.irfftn(fitted, s=sizes, axes=where).astype(kind.numpy(), copy=False)
 
 
-@value("RFFT")
-def _rfft(x: NDArray[Any], length: NDArray[Any], *, Tcomplex: DType) -> Any:
-    return _real(x, length, 1, Tcomplex)
+def _declare_transforms(count: int, suffix: str) -> None:
+    @value(f"FFT{suffix}")
+    def forward(x: NDArray[Any]) -> Any:
+        return _all(x, count, inverse=False)
+
+    @value(f"IFFT{suffix}")
+    def backward(x: NDArray[Any]) -> Any:
+        return _all(x, count, inverse=True)
+
+    @value(f"RFFT{suffix}")
+    def real(x: NDArray[Any], length: NDArray[Any], *, Tcomplex: DType) -> Any:
+        return _real(x, length, count, Tcomplex)
+
+    @value(f"IRFFT{suffix}")
+    def inverse_real(x: NDArray[Any], length: NDArray[Any], *, Treal: DType) -> Any:
+        return _inverse_real(x, length, count, Treal)
 
 
-@value("RFFT2D")
-def _rfft2d(x: NDArray[Any], length: NDArray[Any], *, Tcomplex: DType) -> Any:
-    return _real(x, length, 2, Tcomplex)
-
-
-@value("RFFT3D")
-def _rfft3d(x: NDArray[Any], length: NDArray[Any], *, Tcomplex: DType) -> Any:
-    return _real(x, length, 3, Tcomplex)
-
-
-@value("IRFFT")
-def _irfft(x: NDArray[Any], length: NDArray[Any], *, Treal: DType) -> Any:
-    return _inverse_real(x, length, 1, Treal)
-
-
-@value("IRFFT2D")
-def _irfft2d(x: NDArray[Any], length: NDArray[Any], *, Treal: DType) -> Any:
-    return _inverse_real(x, length, 2, Treal)
-
-
-@value("IRFFT3D")
-def _irfft3d(x: NDArray[Any], length: NDArray[Any], *, Treal: DType) -> Any:
-    return _inverse_real(x, length, 3, Treal)
+_declare_transforms(1, "")
+_declare_transforms(2, "2D")
+_declare_transforms(3, "3D")
 
 
 @value("DecodeWav")

@@ -150,12 +150,16 @@ def number_text(item: Any) -> bytes:
 # Splitting
 
 
-@value("StringSplit")
-def _split(inputs: NDArray[Any], delimiter: NDArray[Any], *, skip_empty: bool) -> tuple[Any, ...]:
+def _check_split(inputs: NDArray[Any], mark: NDArray[Any], what: str) -> None:
     if inputs.ndim != 1:
         raise OpError(f"the texts have shape {list(inputs.shape)}, and must be a vector")
-    if delimiter.ndim:
-        raise OpError("the delimiter must be a scalar")
+    if mark.ndim:
+        raise OpError(f"{what} must be a scalar")
+
+
+@value("StringSplit")
+def _split(inputs: NDArray[Any], delimiter: NDArray[Any], *, skip_empty: bool) -> tuple[Any, ...]:
+    _check_split(inputs, delimiter, "the delimiter")
     marks = bytes(delimiter.item())
 
     def parts(text: bytes) -> list[bytes]:
@@ -171,10 +175,7 @@ def _split(inputs: NDArray[Any], delimiter: NDArray[Any], *, skip_empty: bool) -
 
 @value("StringSplitV2")
 def _split_v2(inputs: NDArray[Any], separator: NDArray[Any], *, maxsplit: int) -> tuple[Any, ...]:
-    if inputs.ndim != 1:
-        raise OpError(f"the texts have shape {list(inputs.shape)}, and must be a vector")
-    if separator.ndim:
-        raise OpError("the separator must be a scalar")
+    _check_split(inputs, separator, "the separator")
     mark = bytes(separator.item())
     if mark:
         return _sparse([text.split(mark, maxsplit) if text else [b""] for text in inputs])

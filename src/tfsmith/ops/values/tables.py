@@ -9,12 +9,10 @@ import numpy
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.shape import Shape
-from tfsmith.ops.values import OpError, value
+from tfsmith.ops.values import OpError, State, value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from tfsmith.ops.values.state import State
 
 __all__ = ["Table"]
 
@@ -166,95 +164,56 @@ def _shown(key: Any) -> str:
     return repr(key.decode("utf-8", "replace") if isinstance(key, bytes) else key)
 
 
-def _kept(state: State | None, container: bytes, shared_name: bytes, make: Callable[[], Table]) -> Table:
-    if state is None:
+def _kept(make: Callable[[], Table], state: State | None, container: bytes, shared_name: bytes | None) -> Table:
+    """The table of a node, or the one that nodes share by name; one without a name at all is made anew each time."""
+    if state is None or shared_name is None:
         return make()
     return state.keep("table", make, f"{container!r} {shared_name!r}" if shared_name else None)
 
 
-@value("HashTable HashTableV2")
+@value("HashTable HashTableV2 AnonymousHashTable")
 def _hash_table(
-    *, container: bytes, shared_name: bytes, key_dtype: DType, value_dtype: DType, state: State | None
+    *,
+    key_dtype: DType,
+    value_dtype: DType,
+    state: State | None,
+    container: bytes = b"",
+    shared_name: bytes | None = None,
 ) -> Table:
-    return _kept(state, container, shared_name, lambda: Table(key_dtype, value_dtype, is_mutable=False))
+    return _kept(lambda: Table(key_dtype, value_dtype, is_mutable=False), state, container, shared_name)
 
 
-@value("MutableHashTable MutableHashTableV2")
+@value("MutableHashTable MutableHashTableV2 AnonymousMutableHashTable")
 def _mutable_table(
-    *, container: bytes, shared_name: bytes, key_dtype: DType, value_dtype: DType, state: State | None
+    *,
+    key_dtype: DType,
+    value_dtype: DType,
+    state: State | None,
+    container: bytes = b"",
+    shared_name: bytes | None = None,
 ) -> Table:
-    return _kept(state, container, shared_name, lambda: Table(key_dtype, value_dtype))
+    return _kept(lambda: Table(key_dtype, value_dtype), state, container, shared_name)
 
 
-@value("MutableHashTableOfTensors MutableHashTableOfTensorsV2")
+@value("MutableHashTableOfTensors MutableHashTableOfTensorsV2 AnonymousMutableHashTableOfTensors")
 def _table_of_tensors(
-    *,
-    container: bytes,
-    shared_name: bytes,
-    key_dtype: DType,
-    value_dtype: DType,
-    value_shape: Shape,
-    state: State | None,
-) -> Table:
-    return _kept(state, container, shared_name, lambda: Table(key_dtype, value_dtype, value_shape))
+    *, key_dtype: DType, value_dtype: DType, value_shape: Shape, state: State | None, container: bytes = b"",
+    shared_name: bytes | None = None,
+) -> Table:  # fmt: skip
+    return _kept(lambda: Table(key_dtype, value_dtype, value_shape), state, container, shared_name)
 
 
-@value("MutableDenseHashTable")
+@value("MutableDenseHashTable MutableDenseHashTableV2 AnonymousMutableDenseHashTable")
 def _dense_table(
-    empty: NDArray[Any],
-    *,
-    container: bytes,
-    shared_name: bytes,
-    key_dtype: DType,
-    value_dtype: DType,
-    value_shape: Shape,
-    state: State | None,
-) -> Table:
-    return _kept(state, container, shared_name, lambda: _dense(key_dtype, value_dtype, value_shape, [empty]))
+    empty: NDArray[Any], deleted: NDArray[Any] | None = None, *, key_dtype: DType, value_dtype: DType,
+    value_shape: Shape, state: State | None, container: bytes = b"", shared_name: bytes | None = None,
+) -> Table:  # fmt: skip
+    def make() -> Table:
+        made = Table(key_dtype, value_dtype, value_shape, key_shape=empty.shape)
+        made.never = [key for one in (empty, deleted) if one is not None for key in made.listed(one)]
+        return made
 
-
-@value("MutableDenseHashTableV2")
-def _dense_table_v2(
-    empty: NDArray[Any],
-    deleted: NDArray[Any],
-    *,
-    container: bytes,
-    shared_name: bytes,
-    key_dtype: DType,
-    value_dtype: DType,
-    value_shape: Shape,
-    state: State | None,
-) -> Table:
-    never = [empty, deleted]
-    return _kept(state, container, shared_name, lambda: _dense(key_dtype, value_dtype, value_shape, never))
-
-
-def _dense(keys: DType, values: DType, shape: Shape, never: Sequence[NDArray[Any]]) -> Table:
-    made = Table(keys, values, shape, key_shape=never[0].shape)
-    made.never = [key for one in never for key in made.listed(one)]
-    return made
-
-
-@value("AnonymousHashTable")
-def _anonymous_table(*, key_dtype: DType, value_dtype: DType) -> Table:
-    return Table(key_dtype, value_dtype, is_mutable=False)
-
-
-@value("AnonymousMutableHashTable")
-def _anonymous_mutable_table(*, key_dtype: DType, value_dtype: DType) -> Table:
-    return Table(key_dtype, value_dtype)
-
-
-@value("AnonymousMutableHashTableOfTensors")
-def _anonymous_table_of_tensors(*, key_dtype: DType, value_dtype: DType, value_shape: Shape) -> Table:
-    return Table(key_dtype, value_dtype, value_shape)
-
-
-@value("AnonymousMutableDenseHashTable")
-def _anonymous_dense_table(
-    empty: NDArray[Any], deleted: NDArray[Any], *, key_dtype: DType, value_dtype: DType, value_shape: Shape
-) -> Table:
-    return _dense(key_dtype, value_dtype, value_shape, [empty, deleted])
+    return _kept(make, state, container, shared_name)
 
 
 @value("InitializeTable InitializeTableV2")

@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import warnings
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from tfsmith.engines.child import start_code
+from tfsmith.engines.frames import parent_pipes
 from tfsmith.engines.program import make_program
 from tfsmith.engines.protocol import LackError
 from tfsmith.engines.runner import compile_program
@@ -32,12 +34,7 @@ from tfsmith.verbs.run import engine_options
 
 __all__ = ["all_cases", "check_isolated", "engine_compute", "main", "with_constants"]
 
-_START = """
-import json, sys
-sys.path[:] = json.loads(sys.argv[1])
-from tfsmith.testing.conformance.isolated import main
-main(json.load(sys.stdin))
-"""
+_START = start_code("tfsmith.testing.conformance.isolated")
 _PATIENCE = 60.0
 _OVER = b"over"
 
@@ -140,10 +137,10 @@ def _death(code: int) -> str:
     return f"the process was ended by {signal.Signals(-code).name}" if code < 0 else f"the process ended with {code}"
 
 
-def main(asked: Mapping[str, Any]) -> None:
+def main() -> None:
     """The process: runs its cases, a line of JSON for each. What engines print goes to stderr."""
-    lines = os.fdopen(os.dup(1), "wb", buffering=0)
-    os.dup2(2, 1)
+    requests, lines = parent_pipes()
+    asked = json.load(requests)
     warnings.simplefilter("ignore")
     compute = engine_compute(asked["engine"])
     numbers = set(asked["numbers"])
@@ -157,4 +154,6 @@ def main(asked: Mapping[str, Any]) -> None:
             variants = (check_case(one, answer, tolerance, compute) for one in with_constants(case))
             told = next((found for found in variants if found[0] not in ("refused", "lacks")), told)
         lines.write(json.dumps(told).encode() + b"\n")
+        lines.flush()
     lines.write(_OVER + b"\n")
+    lines.flush()

@@ -11,8 +11,7 @@ import numpy
 from tfsmith.errors import TfsmithError, UnsupportedError
 from tfsmith.ir.node import parse_input
 from tfsmith.ops.samples import Case, Samples, Tolerance
-from tfsmith.ops.values import OpError, bind, has_value
-from tfsmith.ops.values.state import State
+from tfsmith.ops.values import OpError, State, bind, has_value
 from tfsmith.records import record
 from tfsmith.testing.conformance.answers import Answer, digest, load_answers
 from tfsmith.testing.conformance.equality import difference
