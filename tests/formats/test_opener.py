@@ -314,11 +314,12 @@ FOREIGN = [
     (LFS, LFS_ERROR),
     (
         b"\x89HDF\r\n\x1a\n" + bytes(100),
-        "this is an HDF5 file, as Keras wrote them (.h5); load it in Keras and save it as a SavedModel",
+        "HDF5 cannot read it (Unable to synchronously open file (bad superblock version number)); "
+        "the file is cut off or damaged; fetch it again",
     ),
     (
         _zip("metadata.json", "config.json", "model.weights.h5"),
-        "this is a Keras 3 file (.keras); load it in Keras and save it as a SavedModel (model.export)",
+        "config.json is no sound JSON (Expecting value: line 1 column 1 (char 0)); the file is damaged; fetch it again",
     ),
     (_zip("archive/data.pkl"), "this is a PyTorch file; pass a TensorFlow model"),
     (_zip("model.txt"), "this is a zip archive; unpack it first"),

@@ -314,7 +314,7 @@ def test_case_9_endings(folder: Path, says: Says) -> None:
     said = says(2, "convert", "frozen.pb", "-o", "m.onnx")
     assert said.startswith("error: m.onnx: this version cannot write ONNX; use .pb (GraphDef), .pbtxt (its text), ")
     said = says(2, "weights", "training", "-o", "x.pt")
-    listed = "use .ckpt (checkpoint), .npz, .safetensors"
+    listed = "use .ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"
     assert said == f"error: x.pt: the ending .pt is of no kind of file that is written; {listed}\n"
     assert not {"m.onnx", "x.pt"} & {path.name for path in Path().iterdir()}
 

@@ -47,7 +47,7 @@ def test_what_overrides_the_ending(tmp_path: Path) -> None:
 
 LISTED = (
     ".pb (GraphDef), .pbtxt (its text), .meta (MetaGraphDef with its checkpoint), no ending or / (SavedModel folder), "
-    ".ckpt (checkpoint), .npz, .safetensors"
+    ".ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"
 )
 
 
@@ -55,7 +55,6 @@ LISTED = (
     ("name", "says"),
     [
         ("m.onnx", f"this version cannot write ONNX; use {LISTED}"),
-        ("m.h5", f"this version cannot write Keras' HDF5; use {LISTED}"),
         ("m.pt", f"the ending .pt is of no kind of file that is written; use {LISTED}"),
         ("a.b/m.txt", f"the ending .txt is of no kind of file that is written; use {LISTED}"),
         ("-", "a model is not written to stdout; pass the name of a file or folder"),

@@ -90,7 +90,8 @@ _SLOT = re.compile(
 _SHORT = re.compile(r"/[mv]$")
 _IN_OPTIMIZER = re.compile(r"(^|/)(Adam\w*|Nadam\w*|LAMB\w*|Lamb\w*|RMSprop|SGD|Adagrad|Adamax)/")
 _OTHERS = re.compile(
-    r"(^|/)(global_step|beta[12]_power(_\d+)?)$|(^|/)_?optimizer/|^optimizer_weights/|^keras_api/metrics/|^metrics/.+/vars/\d+$|^save_counter/\.ATTRIBUTES/VARIABLE_VALUE$"
+    r"(^|/)(global_step|beta[12]_power(_\d+)?)$|(^|/)_?optimizer/|^optimizer_weights/|^keras_api/metrics/"
+    r"|(^|/)seed_generator(_state$|/vars/\d+$)|^metrics/.+/vars/\d+$|^save_counter/\.ATTRIBUTES/VARIABLE_VALUE$"
 )
 
 

@@ -67,7 +67,8 @@ def compare_weights(
     """Compares weight by weight, by name (`pair_weights`). Reads both in pieces: memory does not grow with them.
 
     Where one of them is a Keras file, whose names may be those of layers or mere numbers, what no name pairs is paired
-    by value, and last by a shape that only one weight of each has; its name then tells both.
+    by value, and last by a shape that only one weight of each has; its name then tells both. What one file holds twice
+    counts as what it is a copy of.
 
     Args:
         first: Some weights.
@@ -119,6 +120,23 @@ def pair_weights(
         yield _names(second, key)[0] if _names(second, key) else key, None, tensor
 
 
+def _copies(done: list[_Named], left: dict[str, Tensor], right: dict[str, Tensor]) -> Iterator[_Named]:
+    """What a file holds once more under another name, as Keras 3 exports models, with what it is a copy of."""
+    from tfsmith.weights.pairs import pair_by_value
+
+    for side, rest in ((1, left), (2, right)):
+        while rest:
+            paired = [(name, other if side == 1 else one) for name, one, other in done]
+            partners = {name: tensor for name, tensor in paired if tensor is not None}
+            found = pair_by_value(rest, partners)
+            for pair in found:
+                copy, partner = rest.pop(pair.first), partners[pair.second]
+                first, second = (copy, partner) if side == 1 else (partner, copy)
+                yield f"{pair.second} = {pair.first}", first, second
+            if not found:
+                break
+
+
 _Named = tuple[str, "Tensor | None", "Tensor | None"]
 
 
@@ -138,6 +156,7 @@ def _pair_the_rest(pairs: list[_Named]) -> list[_Named]:
             found.append((name, fitting[0]))
     for one, other in found:
         done.append((one if one == other else f"{one} = {other}", left.pop(one), right.pop(other)))
+    done += _copies(done, left, right)
     done += [(name, tensor, None) for name, tensor in left.items()]
     return done + [(name, None, tensor) for name, tensor in right.items()]
 

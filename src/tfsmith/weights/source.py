@@ -48,6 +48,8 @@ def select_weights(
             remedy = f"the nearest names are {', '.join(near)}" if near else "leave the glob out to see all names"
             raise NotFoundInModelError(f"no weight is called {glob!r}", path=weights.path, remedy=remedy)
     dropped = set() if training else training_names(weights)
+    if not training:
+        dropped |= {key for key, names in weights.names.items() if training_names(names[:1])}
     kept = {
         name: tensor
         for name, tensor in weights.items()
