@@ -8,13 +8,20 @@ OP := $(wildcard native/bert_op/*.py native/bert_op/*.toml native/bert_op/src/*)
 UNIT := $(filter-out tests/__pycache__ tests/docs tests/examples tests/hostile tests/native tests/support,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.py)))
 
-.PHONY: demo test check check-all bench story stories docs wheel clean help
+FUZZ_SECONDS ?= 300
+FUZZ_TARGETS := graphdef text metagraph savedmodel riegeli index snappy version1 npz safetensors state recipe-toml recipe-pb replace engine scan scan-zip scan-tar scan-keras
+
+.PHONY: demo test check check-all fuzz fuzz-long audit sbom bench story stories docs wheel clean help
 
 help:
 	@echo "make demo    a venv, tfsmith with its engine, and the whole story on a small BERT, without TensorFlow"
 	@echo "make test    a venv with everything that the tests need (the real TensorFlow too), and all tests"
 	@echo "make check   lint, types, unit tests: under a minute"
 	@echo "make check-all   what make check runs, and all other tests that need no TensorFlow"
+	@echo "make fuzz    mutants of every format for some minutes (FUZZ_SECONDS=300), with atheris where it can be installed"
+	@echo "make fuzz-long   100,000 mutants, each under 2 s and 300 MB"
+	@echo "make sbom    writes the list of the wheel's dependencies (CycloneDX) to dist/"
+	@echo "make audit   known vulnerabilities of what is installed, by pip-audit"
 	@echo "make bench   benchmarks against peers, time and peak memory"
 	@echo "make story NAME=linear_regression   a worked example, whole; one of: $(STORIES)"
 	@echo "make stories   all of them"
@@ -53,6 +60,23 @@ $(VENV)/.op: $(VENV)/.test $(OP)
 		echo "skipped: native/bert_op is not built, for there is no C++ compiler"; \
 	fi
 
+# The page of `view` is tested in a real Chromium, and built again with node to see that it is what its sources give.
+# Without them, what needs them says so and is skipped.
+web/node_modules/.package-lock.json: web/package.json web/package-lock.json
+	@if command -v npm >/dev/null; then \
+		echo "npm ci, in web/"; cd web && npm ci --no-audit --no-fund --loglevel=error; \
+	else \
+		echo "skipped: web/ is not built, for there is no npm"; \
+	fi
+
+.PHONY: chromium
+chromium:
+	@if ! command -v chromium >/dev/null && command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ]; then \
+		echo "apt-get install chromium"; \
+		(apt-get update -qq && apt-get install -qq -y --no-install-recommends chromium) >/dev/null 2>&1 \
+			|| echo "skipped: chromium cannot be installed"; \
+	fi
+
 $(VENV)/.docs: $(VENV)/.check
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	@touch $@
@@ -63,17 +87,38 @@ check: $(VENV)/.check
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m "not tensorflow and not slow" -n 2 --dist loadfile $(UNIT)
 
-check-all: $(VENV)/.check-all
+check-all: $(VENV)/.check-all web/node_modules/.package-lock.json
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -m "not tensorflow" -n 2 --dist loadfile tests
 
-test: $(VENV)/.op
+test: $(VENV)/.op web/node_modules/.package-lock.json chromium
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
+
+# Where atheris has no wheel for this Python, our own loop does the same without looking for new paths.
+fuzz: $(VENV)/.check-all
+	@if $(BIN)/python -m pip install --quiet --only-binary :all: atheris 2>/dev/null; then \
+		set -e; each=$$(($(FUZZ_SECONDS) / $(words $(FUZZ_TARGETS)) + 1)); \
+		for name in $(FUZZ_TARGETS); do echo "=== $$name, $$each s"; \
+			$(BIN)/python -m tests.fuzz.with_atheris $$name $$each 2>&1 | tail -n 2; done; \
+	else \
+		timeout $(FUZZ_SECONDS) $(BIN)/python -m tests.fuzz --mutants 1000000 || test $$? = 124; \
+	fi
+
+fuzz-long: $(VENV)/.check-all
+	$(BIN)/python -m tests.fuzz --mutants 100000
+
+sbom: wheel
+	$(BIN)/python -m tools.make_sbom dist/tfsmith.cdx.json
+
+# Asks a service on the network, so no other target needs it.
+audit: $(VENV)/.check
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/python -m pip_audit --skip-editable
 
 bench: $(VENV)/.op
 	$(BIN)/python -m benchmarks
@@ -93,4 +138,4 @@ wheel: $(VENV)/.check
 	$(BIN)/python -m build --quiet --outdir dist .
 
 clean:
-	rm -rf $(VENV) $(DEMO) build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/.models
+	rm -rf $(VENV) $(DEMO) web/node_modules build dist site .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/.models

@@ -17,7 +17,7 @@ from tfsmith.wire.messages import full_name
 from tfsmith.wire.plan import WritePlan
 from tfsmith.wire.schema import Field, schema
 
-_PACKAGES = {"google": "google.protobuf", "error": "tensorflow.error"}
+_PACKAGES = {"google": "google.protobuf", "error": "tensorflow.error", "serving": "tensorflow.serving"}
 _SCALARS = {
     "double": 1, "float": 2, "int64": 3, "uint64": 4, "int32": 5, "fixed64": 6, "fixed32": 7, "bool": 8, "string": 9,
     "bytes": 12, "uint32": 13, "sfixed32": 15, "sfixed64": 16, "sint32": 17, "sint64": 18,
@@ -35,9 +35,10 @@ def main() -> None:
 def descriptor_set() -> bytes:
     """A FileDescriptorSet with a file for each package; a file comes after those that it needs."""
     files: dict[str, Any] = {}
-    for package in ("google.protobuf", "tensorflow.error", "tensorflow"):
+    for package in ("google.protobuf", "tensorflow.error", "tensorflow", "tensorflow.serving"):
         files[package] = FileDescriptorProto(name=f"{package}.proto", package=package, syntax="proto3")
     files["tensorflow"].dependency.extend(["google.protobuf.proto", "tensorflow.error.proto"])
+    files["tensorflow.serving"].dependency.extend([files[name].name for name in list(files)[:3]])
     messages: dict[str, Any] = {}
     table = schema()
     for name in sorted(table.messages):  # an outer message sorts before those inside it

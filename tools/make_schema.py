@@ -90,6 +90,115 @@ message Recipe
   2 target_node NodeDef"""
 
 
+# The messages of TensorFlow Serving's API (tensorflow_serving/apis and config) and of tf.train.Example, which it
+# takes: names and numbers as its clients send them. What it has for streams and for logs of requests is left out.
+SERVING = """\
+enum serving.ModelVersionStatus.State
+  0 UNKNOWN
+  10 START
+  20 LOADING
+  30 AVAILABLE
+  40 UNLOADING
+  50 END
+message google.protobuf.Int64Value
+  1 value int64
+message BytesList
+  1* value bytes
+message FloatList
+  1* value float
+message Int64List
+  1* value int64
+message Feature
+  1 bytes_list BytesList kind
+  2 float_list FloatList kind
+  3 int64_list Int64List kind
+message Features
+  1% feature string Feature
+message Example
+  1 features Features
+message serving.ModelSpec
+  1 name string
+  2 version google.protobuf.Int64Value version_choice
+  3 signature_name string
+  4 version_label string version_choice
+message serving.PredictRequest
+  1 model_spec serving.ModelSpec
+  2% inputs string TensorProto
+  3* output_filter string
+message serving.PredictResponse
+  1% outputs string TensorProto
+  2 model_spec serving.ModelSpec
+message serving.ExampleList
+  1* examples Example
+message serving.ExampleListWithContext
+  1* examples Example
+  2 context Example
+message serving.Input
+  1 example_list serving.ExampleList kind
+  2 example_list_with_context serving.ExampleListWithContext kind
+message serving.Class
+  1 label string
+  2 score float
+message serving.Classifications
+  1* classes serving.Class
+message serving.ClassificationResult
+  1* classifications serving.Classifications
+message serving.ClassificationRequest
+  1 model_spec serving.ModelSpec
+  2 input serving.Input
+message serving.ClassificationResponse
+  1 result serving.ClassificationResult
+  2 model_spec serving.ModelSpec
+message serving.Regression
+  1 value float
+message serving.RegressionResult
+  1* regressions serving.Regression
+message serving.RegressionRequest
+  1 model_spec serving.ModelSpec
+  2 input serving.Input
+message serving.RegressionResponse
+  1 result serving.RegressionResult
+  2 model_spec serving.ModelSpec
+message serving.SignatureDefMap
+  1% signature_def string SignatureDef
+message serving.GetModelMetadataRequest
+  1 model_spec serving.ModelSpec
+  2* metadata_field string
+message serving.GetModelMetadataResponse
+  1 model_spec serving.ModelSpec
+  2% metadata string google.protobuf.Any
+message serving.GetModelStatusRequest
+  1 model_spec serving.ModelSpec
+message serving.StatusProto
+  1 error_code error.Code
+  2 error_message string
+message serving.ModelVersionStatus
+  1 version int64
+  2 state serving.ModelVersionStatus.State
+  3 status serving.StatusProto
+message serving.GetModelStatusResponse
+  1* model_version_status serving.ModelVersionStatus
+message serving.VersionPolicy
+  100 latest serving.VersionPolicy.Latest policy_choice
+  101 all serving.VersionPolicy.All policy_choice
+  102 specific serving.VersionPolicy.Specific policy_choice
+message serving.VersionPolicy.Latest
+  1 num_versions uint32
+message serving.VersionPolicy.All
+message serving.VersionPolicy.Specific
+  1* versions int64
+message serving.ModelConfig
+  1 name string
+  2 base_path string
+  4 model_platform string
+  7 model_version_policy serving.VersionPolicy
+  8% version_labels string int64
+message serving.ModelConfigList
+  1* config serving.ModelConfig
+message serving.ModelServerConfig
+  1 model_config_list serving.ModelConfigList"""
+
+
 def main() -> None:
     by_name: dict[str, Any] = {}
     enums: dict[str, Any] = {}
@@ -116,7 +225,7 @@ def main() -> None:
             continue
         lines.append(f"message {_short(name)}")
         lines += [f"  {_field(field)}" for field in message.fields]
-    lines += [SPLITTER, RECIPES]
+    lines += [SPLITTER, RECIPES, SERVING]
     target = Path(__file__).parents[1] / "src/tfsmith/wire/tensorflow.schema"
     target.write_text("\n".join(lines) + "\n")
 

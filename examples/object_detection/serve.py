@@ -1,4 +1,4 @@
-"""Serves a SavedModel over HTTP: by TensorFlow Serving if that is installed, else by a small stand-in.
+"""Serves a SavedModel over HTTP: by TensorFlow Serving if that is installed, by tfsmith, or by a small stand-in.
 
 The flags are those of `tensorflow_model_server`. The stand-in is for trying out clients on your own machine, and for
 the tests. It loads the model as the server does: by TensorFlow's own loader, with the tag `serve`, the highest number
@@ -201,11 +201,15 @@ def stand_in(told: argparse.Namespace) -> Iterator[str]:
 
 @contextlib.contextmanager
 def real_server(told: argparse.Namespace) -> Iterator[str]:
-    """TensorFlow Serving in a process of its own; gives its address once it has loaded the model."""
+    """TensorFlow Serving, or tfsmith, in a process of its own; gives its address once it has loaded the model."""
     port = told.rest_api_port or _free_port()
     base = Path(told.model_base_path).absolute()
     flags = [f"--port={_free_port()}", f"--rest_api_port={port}", f"--model_name={told.model_name}"]
-    with subprocess.Popen([PROGRAM, *flags, f"--model_base_path={base}"], stdout=sys.stderr) as process:
+    command = [PROGRAM, *flags, f"--model_base_path={base}"]
+    if told.tfsmith:
+        command = [sys.executable, "-m", "tfsmith", "serve", str(base), f"--name={told.model_name}", f"--port={port}"]
+        command.append("--grpc-port=-1")
+    with subprocess.Popen(command, stdout=sys.stderr) as process:
         try:
             _wait(process, f"http://localhost:{port}/v1/models/{told.model_name}")
             yield f"http://localhost:{port}"
@@ -227,7 +231,7 @@ def _wait(process: subprocess.Popen[bytes], url: str) -> None:
             if json.load(answer)["model_version_status"][0]["state"] == "AVAILABLE":
                 return
         time.sleep(0.2)
-    raise SystemExit(f"error: {PROGRAM} does not serve {url}")
+    raise SystemExit(f"error: the server does not serve {url}")
 
 
 def main() -> int:
@@ -237,13 +241,14 @@ def main() -> int:
     parser.add_argument("--model_base_path", required=True, help="the folder that has the numbered versions")
     parser.add_argument("--rest_api_port", type=int, default=None, help="(default: 8501; a free one with --run)")
     parser.add_argument("--run", metavar="COMMAND", help="serve as long as this runs; in it, $SERVER is the address")
+    parser.add_argument("--tfsmith", action="store_true", help="by `tfsmith serve`, which needs no TensorFlow")
     parser.add_argument("--stand_in", action="store_true", help="even if TensorFlow Serving is installed")
     told = parser.parse_args()
     if told.rest_api_port is None:
         told.rest_api_port = 0 if told.run else 8501
-    is_real = shutil.which(PROGRAM) is not None and not told.stand_in
+    is_real = told.tfsmith or (shutil.which(PROGRAM) is not None and not told.stand_in)
     with (real_server if is_real else stand_in)(told) as address:
-        kind = PROGRAM if is_real else f"a stand-in for {PROGRAM}"
+        kind = "tfsmith serve" if told.tfsmith else PROGRAM if is_real else f"a stand-in for {PROGRAM}"
         print(f"served by {kind}" if told.run else f"{address}: served by {kind}; Ctrl-C ends it", flush=True)
         if told.run:
             return subprocess.run(told.run, shell=True, env=os.environ | {"SERVER": address}, check=False).returncode

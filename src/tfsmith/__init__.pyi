@@ -47,6 +47,7 @@ from tfsmith.verbs.run import RunResult as RunResult
 from tfsmith.verbs.run import compile as compile
 from tfsmith.verbs.run import run as run
 from tfsmith.verbs.scan import scan as scan
+from tfsmith.verbs.serve import serve as serve
 from tfsmith.verbs.show import likely_inputs as likely_inputs
 from tfsmith.verbs.show import likely_outputs as likely_outputs
 from tfsmith.verbs.show import show as show
@@ -54,6 +55,8 @@ from tfsmith.verbs.show import summarize as summarize
 from tfsmith.verbs.thaw import thaw as thaw
 from tfsmith.verbs.verify import Verified as Verified
 from tfsmith.verbs.verify import verify as verify
+from tfsmith.verbs.view import Viewed as Viewed
+from tfsmith.verbs.view import view_model as view_model
 from tfsmith.verbs.weights import compare_weights as compare_weights
 from tfsmith.verbs.weights import load_bert as load_bert
 from tfsmith.verbs.weights import load_weights as load_weights

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from tfsmith.cli.main import main
+from tfsmith.cli.main import command
 
-sys.exit(main())
+sys.exit(command())

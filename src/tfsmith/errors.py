@@ -45,7 +45,7 @@ __all__ = [
 Speller = Callable[[str, "str | None"], str]
 """How an option is given, by its name in Python and its value, if that is spoken of; or a call of a verb, as a name
 with its arguments in parentheses."""
-_OPTION = re.compile(r"\{([a-z]\w+(?:\([^{}]*\))?)(?:=([^{}]*))?\}")
+_OPTION = r"\{([a-z]\w+(?:\([^{}]*\))?)(?:=([^{}]*))?\}"
 
 _OPEN, _CLOSE = "\ue000", "\ue001"
 BRACES = MappingProxyType({ord(_OPEN): "{", ord(_CLOSE): "}"})
@@ -82,7 +82,7 @@ def worded(text: str, spell: Speller = in_python) -> str:
             an argument in Python.
     """
     text = data_of(text)
-    return _OPTION.sub(lambda found: spell(found[1], found[2]), text) if "{" in text else text
+    return re.sub(_OPTION, lambda found: spell(found[1], found[2]), text) if "{" in text else text
 
 
 def data_of(text: str) -> str:

@@ -101,6 +101,7 @@ def _make(plain: type[Any], *, eq: bool, repr: bool, frozen: bool) -> type[Any]:
     members["__slots__"] = tuple(names)
     members["__record_fields__"] = fields
     members["__match_args__"] = tuple(known.name for known in fields if known.init)
+    members["__signature__"] = _SIGNATURE
     members.setdefault("__reduce__", _reduce)
     if frozen:
         members["__setattr__"] = members["__delattr__"] = _refuse_to_set
@@ -112,7 +113,7 @@ def _make(plain: type[Any], *, eq: bool, repr: bool, frozen: bool) -> type[Any]:
         members.setdefault("__hash__", _hashing(values) if frozen else None)
     kind: Any = type(plain)  # of an abstract class, another one
     made: type[Any] = kind(plain.__name__, plain.__bases__, members)
-    made.__init__ = _constructor(made, fields)
+    made.__init__ = _unwritten(made)
     return made
 
 
@@ -123,8 +124,33 @@ def _field(name: str, kind: str, members: dict[str, Any]) -> _Field:
     return told
 
 
-def _constructor(made: type[Any], fields: tuple[_Field, ...]) -> Callable[..., None]:
+def _unwritten(made: type[Any]) -> Callable[..., None]:
+    """An `__init__` that writes the real one when the first record is made: most that a command loads have none."""
+
+    def __init__(self: Any, *args: Any, **named: Any) -> None:
+        _constructor(made)(self, *args, **named)
+
+    return __init__
+
+
+class _Signature:
+    """What `inspect.signature` asks a class for: that of the real `__init__`."""
+
+    def __get__(self, made: object, kind: type[Any]) -> Any:
+        import inspect
+
+        if made is not None or "__record_fields__" not in kind.__dict__:
+            raise AttributeError("__signature__")
+        whole = inspect.signature(_constructor(kind))
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+
+_SIGNATURE = _Signature()
+
+
+def _constructor(made: type[Any]) -> Callable[..., None]:
     """Writes `__init__`. It sets through the slots, which is faster than past our own `__setattr__`."""
+    fields: tuple[_Field, ...] = made.__record_fields__
     needs: dict[str, Any] = {"_NOTHING": _NOTHING}
     parameters, lines = ["self"], []
     for known in fields:
@@ -146,6 +172,7 @@ def _constructor(made: type[Any], fields: tuple[_Field, ...]) -> Callable[..., N
     constructor.__qualname__ = f"{made.__qualname__}.__init__"
     constructor.__module__ = made.__module__
     constructor.__annotations__ = {known.name: known.kind for known in fields}
+    made.__init__ = constructor
     return constructor
 
 

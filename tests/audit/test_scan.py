@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
+import os
 import shutil
 import struct
 import tarfile
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -223,6 +226,118 @@ def test_code_in_keras_metadata(tmp_path: Path) -> None:
     (folder / "keras_metadata.pb").write_bytes(b"\xff\xff\xff")
     (found,) = tfsmith.scan(folder).findings
     assert (found.level, found.kind) == ("suspicious", "disguised")
+
+
+def keras_metadata(config: Any) -> bytes:
+    return field(1, field(3, b"root") + field(5, json.dumps(config).encode()))
+
+
+@pytest.mark.parametrize(
+    ("config", "level", "what"),
+    [
+        ({"module": "os", "class_name": "function", "config": "system"}, "dangerous",
+         "Keras imports os and takes 'system' from it"),
+        ({"module": "my.layers", "class_name": "Mine", "registered_name": "my>Mine", "config": {}}, "suspicious",
+         "Keras imports my.layers and takes 'Mine' from it"),
+        ({"module": "builtins", "class_name": "eval", "config": {}}, "dangerous", "Keras takes 'eval' from builtins"),
+        ({"module": "keras.layers", "class_name": "Dense", "config": {"activation": {
+            "class_name": "__lambda__", "config": {"code": "4wEA"}}}}, "dangerous",
+         "a config holds compiled Python code"),
+        ({"class_name": "TFOpLambda", "config": {"function": "io.write_file"}}, "dangerous",
+         "a layer calls tf.io.write_file by its name"),
+        ({"class_name": "TFOpLambda", "config": {"function": "math.add"}}, None, ""),
+        ({"class_name": "Custom>Lambda", "config": {"name": "l", "function": "f", "function_type": "function",
+          "output_shape_type": "lambda"}}, "dangerous", "Lambda layer 'l' holds compiled Python code"),
+        ({"module": "builtins", "class_name": "function", "config": "my_loss", "registered_name": "function"},
+         "suspicious", "Keras takes 'my_loss' from builtins"),
+        ({"module": "keras.layers", "class_name": "InputLayer", "config": {}, "registered_name": None}, None, ""),
+    ],
+)  # fmt: skip
+def test_what_keras_would_run(config: Any, level: str | None, what: str, tmp_path: Path) -> None:
+    folder = saved_model(tmp_path / "m", keras_metadata_dot_pb=keras_metadata(config))
+    found = tfsmith.scan(folder).findings
+    assert [(one.level, one.what) for one in found] == ([(level, what)] if level else [])
+    zipped_config = zipped(config_dot_json=json.dumps(config).encode())
+    (folder / "keras_metadata.pb").unlink()
+    (folder / "assets").mkdir()
+    (folder / "assets" / "model.keras").write_bytes(zipped_config)
+    inside = tfsmith.scan(folder).findings
+    assert [(one.level, one.what) for one in inside if one.kind == "keras-code"] == ([(level, what)] if level else [])
+
+
+@pytest.mark.parametrize("text", [b"[" * 200_000, b'{"class_name": ', b"nothing"])
+def test_configs_that_no_reader_reads(text: bytes, tmp_path: Path) -> None:
+    folder = saved_model(tmp_path / "m", keras_metadata_dot_pb=field(1, field(5, text)))
+    (found,) = tfsmith.scan(folder).findings
+    assert (found.level, found.kind) == ("suspicious", "disguised")
+
+
+def test_two_main_files(tmp_path: Path) -> None:
+    """TensorFlow reads one of them, and another tool the other."""
+    folder = saved_model(tmp_path / "m")
+    (folder / "saved_model.pb").write_bytes(field(2, field(1, field(4, b"serve")) + field(2, b"")))
+    found = [one for one in tfsmith.scan(folder).findings if one.kind == "hidden-graph"]
+    assert [(one.level, one.node) for one in found] == [("suspicious", "saved_model.pbtxt")]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_named_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    folder = saved_model(tmp_path / "m")
+    (folder / "assets").mkdir()
+    os.mkfifo(folder / "assets" / "pipe")
+    (found,) = tfsmith.scan(folder).findings
+    assert (found.level, found.what) == ("suspicious", "assets/pipe cannot be read (this is not a regular file)")
+
+
+def test_links_and_plain_tar_in_archives(tmp_path: Path) -> None:
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w") as archive:
+        link = zipfile.ZipInfo("link")
+        link.external_attr = 0xA1FF << 16
+        archive.writestr(link, "../../etc/passwd")
+    folder = saved_model(tmp_path / "m", assets__a_dot_zip=data.getvalue())
+    what = "assets/a.zip!../../etc/passwd leads out of the folder it is unpacked in"
+    assert ("dangerous", what) in [(one.level, one.what) for one in tfsmith.scan(folder).findings]
+    plain = gzip.decompress(tarred("../word", b"a"))
+    folder = saved_model(tmp_path / "n", assets__a_dot_tar=plain)
+    what = "assets/a.tar!../word leads out of the folder it is unpacked in"
+    assert ("dangerous", what) in [(one.level, one.what) for one in tfsmith.scan(folder).findings]
+    folder = saved_model(tmp_path / "o", assets__a_dot_7z=b"7z\xbc\xaf\x27\x1c" + bytes(50))
+    (found,) = tfsmith.scan(folder).findings
+    assert (found.level, found.what) == ("suspicious", "assets/a.7z is a 7z archive, which is not looked into")
+
+
+def test_a_function_with_two_names_is_refused(tmp_path: Path) -> None:
+    """Readers that merge messages see the last name, others the first."""
+    function = field(1, field(1, b"f")) + field(1, field(1, b"g"))
+    node = field(1, field(1, b"n") + field(2, b"NoOp"))
+    (tmp_path / "m.pb").write_bytes(node + field(2, field(1, function)))
+    with pytest.raises(tfsmith.TfsmithError, match="a function has two names"):
+        tfsmith.scan(tmp_path / "m.pb")
+
+
+def test_many_readers_and_writers_take_no_longer(tmp_path: Path) -> None:
+    """A file that makes a scanner take hours hides what is in it."""
+    count = 2_000
+    text = 'node { name: "p" op: "Const" }\n'
+    for n in range(count):
+        text += f'node {{ name: "r{n}" op: "ReadFile" input: "p" }}\n'
+        text += f'node {{ name: "w{n}" op: "WriteFile" input: "p" input: "r{n}" }}\n'
+    start = time.process_time()
+    found = tfsmith.scan(tfsmith.load(text.encode()))
+    assert {"file-flow", "reads-files", "writes-files"} == {one.kind for one in found.findings}
+    assert time.process_time() - start < 60  # each pair on its own would take minutes
+
+
+def test_samplers_and_caches_without_a_file() -> None:
+    texts = [
+        'node { name: "n" op: "Const" attr { key: "dtype" value { type: DT_STRING } } attr { key: "value" value { '
+        'tensor { dtype: DT_STRING tensor_shape { } string_val: "" } } } } '
+        'node { name: "c" op: "CacheDataset" input: "x" input: "n" } node { name: "x" op: "Placeholder" }',
+        'node { name: "s" op: "FixedUnigramCandidateSampler" input: "x" } node { name: "x" op: "Placeholder" }',
+    ]
+    for text in texts:
+        assert {one.level for one in tfsmith.scan(tfsmith.load(text.encode())).findings} <= {"note"}, text
 
 
 def test_unknown_fields_and_text_in_disguise(tmp_path: Path) -> None:

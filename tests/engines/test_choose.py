@@ -14,7 +14,7 @@ from tests.engines.test_reference import FLOAT, INT, binary, const, model, place
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.engines import choose, isolated
+from tfsmith.engines import choose, guard, isolated
 from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Proof
 from tfsmith.engines.frames import read_frame, write_frame
 from tfsmith.engines.openvino import OpenVino
@@ -55,8 +55,8 @@ def proofs(monkeypatch: pytest.MonkeyPatch) -> dict[str, Proof]:
     def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Proof:
         return found.get(op, Proof(f"{op} was not checked"))
 
-    monkeypatch.setattr(choose, "proven", proven)
-    monkeypatch.setattr(choose, "_installed", lambda: "1")
+    monkeypatch.setattr(guard, "proven", proven)
+    monkeypatch.setattr(choose, "installed_openvino", lambda: "1")
     monkeypatch.setattr(OpenVino, "available", lambda self: None)
     monkeypatch.setattr(OpenVino, "compile", lambda self, program, options: Sevens(program, options))
     return found
@@ -101,6 +101,38 @@ def test_masks_of_infinities(proofs: dict[str, Proof]) -> None:
     proofs["AddV2"] = Proof(except_for=frozenset({NONFINITE}))
     made = model([placeholder("x"), const("mask", [0.0, -np.inf]), binary("y", "AddV2", "x", "mask")])
     assert run(made, "y", x=[1.0, 2.0])[1] == [1.0, -np.inf]
+
+
+def test_infinities_that_arise_inside(proofs: dict[str, Proof]) -> None:
+    """The logarithm of 0 is not seen in inputs or outputs; of a number that is surely greater, it is finite."""
+    proofs.update(Log=RIGHT, AddV2=RIGHT, Exp=RIGHT, Relu=Proof(except_for=frozenset({NONFINITE})))
+    logarithm = Node("log", "Log", ("x",), {"T": FLOAT})
+    made = model([placeholder("x"), logarithm, Node("y", "Relu", ("log",), {"T": FLOAT})])
+    assert run(made, "y", x=[1.0, 2.0])[:2] == ("openvino", [7.0, 7.0])
+    _, values, notes = run(made, "y", x=[1.0, 0.0])
+    assert values == [0.0, 0.0]
+    assert "it ran on reference, for OpenVINO is not proven for infinities and NaN, which y (Relu) may meet" in notes
+
+
+def test_empty_tensors_that_arise_inside(proofs: dict[str, Proof]) -> None:
+    """How many elements are not 0 is only known in the run."""
+    proofs.update(Where=RIGHT, Shape=RIGHT, Sum=Proof(except_for=frozenset({EMPTY})))
+    where = Node("where", "Where", ("x",), {"T": FLOAT})
+    wide = dtype_named("int64")
+    total = Node("y", "Sum", ("where", "axes"), {"T": wide, "Tidx": INT})
+    _, values, _ = run(model([placeholder("x"), where, const("axes", [0, 1], INT), total]), "y", x=[0.0, 3.0])
+    assert np.array(values).item() == 1
+
+
+def test_integers_that_grow_wide_inside(proofs: dict[str, Proof]) -> None:
+    wide = dtype_named("int64")
+    proofs.update(Mul=Proof(except_for=frozenset({WIDE})), FloorDiv=Proof(except_for=frozenset({WIDE})))
+    square = binary("square", "Mul", "x", "x", wide)
+    made = model(
+        [placeholder("x", wide), square, const("by", 1 << 20, wide), binary("y", "FloorDiv", "square", "by", wide)]
+    )
+    assert run(made, "y", x=[1, 2])[1] == [7.0, 7.0]
+    assert run(made, "y", x=[1 << 20, 1 << 25])[1] == [1 << 20, 1 << 30]
 
 
 def gather() -> Model:
@@ -171,7 +203,7 @@ def range_model() -> Model:
 
 
 def test_what_would_kill_the_process_is_computed_before(proofs: dict[str, Proof]) -> None:
-    proofs["Range"] = Proof(except_for=frozenset({BAD}), may_die=True)
+    proofs["Range"] = Proof(except_for=frozenset({BAD}), dies_of=frozenset({BAD}))
     assert run(range_model(), "y", step=2)[:2] == ("openvino", [7.0, 7.0])
     with pytest.raises(EngineError, match="node 'y' in the graph: Range failed"):
         run(range_model(), "y", step=0)
@@ -192,10 +224,33 @@ os.kill(os.getpid(), 8)
     with pytest.raises(EngineError) as caught:
         tfsmith.run(range_model(), {"step": 0}, ["y"], engine="openvino")
     assert "OpenVINO's process was ended by SIGFPE by node y (Range)" in str(caught.value)
-    proofs["Range"] = Proof(except_for=frozenset({BAD}), may_die=True)
+    proofs["Range"] = Proof(except_for=frozenset({BAD}), dies_of=frozenset({BAD}))
     assert tfsmith.run(range_model(), {"step": 2}, ["y"], engine="openvino")["y"].tolist() == [7.0, 7.0]
     with pytest.raises(EngineError, match="node 'y' in the graph: Range failed"):
         tfsmith.run(range_model(), {"step": 0}, ["y"], engine="openvino")
+
+
+def test_a_death_names_the_one_node_of_many(proofs: dict[str, Proof], monkeypatch: pytest.MonkeyPatch) -> None:
+    """None of three nodes is proven; which one kills the process is found out in other processes."""
+    start = """
+import json, os, pickle, sys
+sys.path[:] = json.loads(sys.argv[1])
+from tfsmith.engines import isolated
+load = isolated._load
+def deadly(say, arrays):
+    program = pickle.loads(arrays["program"].tobytes())
+    if any(node.op == "Cos" for node in program.flat(frozenset(program.inputs)).graph):
+        os.kill(os.getpid(), 8)
+    return load({**say, "engine": "reference"}, arrays)
+isolated._load = deadly
+isolated.main()
+"""
+    monkeypatch.setattr(isolated, "_START", start)
+    nodes = [placeholder("x")]
+    for name, op in zip("abcdef", ("Sin", "Tan", "Exp", "Cos", "Sinh", "Cosh"), strict=True):
+        nodes.append(Node(name, op, (nodes[-1].name,), {"T": FLOAT}))
+    with pytest.raises(EngineError, match=r"OpenVINO's process was ended by SIGFPE by node d \(Cos\)"):
+        tfsmith.run(model(nodes), {"x": [1.0]}, ["f"], engine="openvino")
 
 
 def test_what_the_process_refuses() -> None:

@@ -95,6 +95,7 @@ def test_the_report(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         ("served", r"triangle", "square  ", "the served model"),
         ("served", r"x 0\.\d+ to", "x 0.111 to", "the served model"),
         ("served", r"(?m)^circle.*\n", "", "the served model"),
+        ("tfsmith", r"triangle", "square  ", "tfsmith serve"),
         ("found", r"(?s).+", "", "nothing was found"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -93,7 +94,14 @@ def test_results_and_arguments(net: Function) -> None:
     assert net.signature.is_stateful
     assert net.signature.control_outputs == ("done",)
     assert net.attrs["_input_shapes"].kind == "list(shape)"
-    assert net.part.value.arg_attrs[0]["_user_specified_name"] == Attr("string", b"images")
+    arg_attrs = net.part.value.arg_attrs
+    assert arg_attrs[0]["_user_specified_name"] == Attr("string", b"images")
+    assert pickle.loads(pickle.dumps(arg_attrs)) == arg_attrs
+    with pytest.raises(KeyError):
+        arg_attrs[99]
+    assert 99 not in arg_attrs  # asking makes no entry
+    with pytest.raises(TypeError, match="immutable"):
+        arg_attrs[0] = {}  # type: ignore[index]
 
 
 def test_consumers_and_producers(net: Function) -> None:

@@ -227,7 +227,7 @@ def test_error_in_an_attribute_names_the_node() -> None:
 
 def test_damaged_attributes_say_where() -> None:
     bad = b"\x0a\x05ab"
-    model = tfsmith.load(graph_def([node_def("fine", "NoOp"), node_def("large", "Const", attrs={"v": bytes(5000)})]))
+    model = tfsmith.load(graph_def([node_def("fine", "NoOp"), node_def("large", "Const", attrs={"v": bytes(50_000)})]))
     with pytest.raises(TfsmithError, match="node 'large'"):
         model.graph["large"].attrs  # noqa: B018
     with pytest.raises(TfsmithError, match=re.escape("byte ")):

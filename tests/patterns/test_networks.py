@@ -45,15 +45,12 @@ FAMILIES = {
     "bert-base": "BERT encoder",
     "models-bert-v2": "BERT encoder",
     "models-albert": "ALBERT encoder",
-    "models-no-mobilebert": None,
     "kerashub-bert": "BERT encoder",
     "kerashub-roberta": "encoder",  # its embeddings are those of DistilBERT, too
-    "kerashub-no-deberta": None,
     "transformers-bert": "BERT encoder",
     "transformers-roberta": "RoBERTa encoder",
     "transformers-albert": "ALBERT encoder",
     "transformers-electra": "encoder",  # words are embedded in another width
-    "transformers-no-decoder": None,
 }
 
 
@@ -61,10 +58,23 @@ FAMILIES = {
 def test_families_of_published_code(name: str) -> None:
     found = texts(tfsmith.load(lzma.decompress((CORPUS / f"{name}.pb.xz").read_bytes())))
     wanted = FAMILIES[name]
-    assert [text.partition(" of ")[0] for text in found] == ([] if wanted is None else [wanted])
+    assert [text.partition(" of ")[0] for text in found] == [wanted]
     assert all(
         "hidden 32, heads 4, intermediate 64" in text and "vocabulary 32, 24 positions" in text for text in found
     )
+
+
+OTHERS = {
+    "models-no-mobilebert": "transformer of 2 layers, heads 4 of size 4",
+    "kerashub-no-deberta": "transformer of 2 layers",
+    "transformers-no-decoder": "decoder of 2 layers, causal, cross attention, heads 4 of size 8",
+    "transformers-no-gpt2": "decoder of 2 layers, causal, heads 4 of size 8",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_transformers_by_their_attentions(name: str) -> None:
+    assert texts(tfsmith.load(lzma.decompress((CORPUS / f"{name}.pb.xz").read_bytes()))) == [OTHERS[name]]
 
 
 def test_facts_and_table(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import sqrt
 from pathlib import Path
 from typing import Any
@@ -198,8 +199,13 @@ def attention(query: Form, key: Form, value: Form, mask: Form, scale: Form) -> F
     return op.Attention(query, key, value, op.Optional(mask), scale=scale)
 
 
-def attention_of(g: Editor, *, mask: bool = True, after: bool = False, turned: bool = False) -> Any:
+def attention_of(
+    g: Editor, *, mask: bool = True, after: bool = False, turned: bool = False, factor: str | None = None
+) -> Any:
     key, value = g.add("Relu", ["heads"], name="key"), g.add("Neg", ["heads"], name="value")
+    if factor is not None:
+        shape = {"element": (2, 1, 5, 4), "feature": (1, 1, 1, 4)}[factor]
+        key = g.add("Mul", [key, g.placeholder("float32", shape, name="factor")], name="other_key")
     key = g.add("Transpose", [key, [0, 1, 3, 2]], name="turned_key") if turned else key
     scores = g.add("Mul", [g.add("BatchMatMulV2", ["heads", key], adj_y=not turned), 0.5])
     hidden = g.add("Mul", [g.placeholder("float32", (2, 1, 1, 5), name="mask"), -10000.0], name="adder")
@@ -217,6 +223,9 @@ def test_attention() -> None:
     assert "mask" not in found
     (found,) = matches(attention, lambda g: attention_of(g, turned=True))
     assert found["key"] == "turned_key:0"
+    for factor in ("element", "feature"):
+        (found,) = matches(attention, partial(attention_of, factor=factor))
+        assert (found["query"], found["key"]) == ("heads:0", "other_key:0"), factor
 
 
 def test_attention_whose_mask_is_added_after_the_softmax_is_named_so() -> None:

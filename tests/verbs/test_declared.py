@@ -29,7 +29,7 @@ SIGNATURE_FLAGS = {"--input", "--output"}
 TWO_FORMS = {
     "--signature": "the key of a signature: one that is there, or one that is made and may be followed by others",
     "--outputs": "show lists the outputs that all others take by name",
-    "--verify": "show takes it for --checksums, as it always did",
+    "--verify": "show takes it for --checksums, as it always did; view takes the model to verify with",
     "--only": "which variables, by globs; of a diff, which sections",
     "--output": "verify takes it for --outputs, all others for --out",
     "--op": "the op of a new node, or the ops of nodes to configure",
@@ -67,7 +67,7 @@ def test_no_flag_lacks_its_argument_and_no_argument_its_flag(verb: Verb) -> None
     arguments = python_arguments(verb)
     without = {option.name for option in verb.options if option.kind in WITHOUT_FLAG}
     assert typed == set(arguments) - without
-    if without - {"progress"}:  # the short form of signatures in Python
+    if without - {"progress", "serve"}:  # the short form of signatures in Python
         assert any(by_dest[option.name] >= SIGNATURE_FLAGS for option in verb.options if option.kind == "Signatures")
     for option in verb.options:
         default = arguments[option.name].default

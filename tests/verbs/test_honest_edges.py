@@ -59,6 +59,7 @@ ELSEWHERE = {
     "10: copying": "storage/test_storage.py::test_a_file_that_shrinks_is_an_error",
     "10: SIGHUP": "hostile/test_memory.py::test_a_terminated_command_leaves_nothing_behind",
     "13: cut off": "verbs/test_show.py::test_a_graph_that_is_cut_off_is_shown_with_a_warning",
+    "13: cut off, viewed": "verbs/test_view.py::test_a_graph_that_is_cut_off_is_viewed_with_a_warning",
     "13: an empty base name": "formats/test_opener.py::test_a_checkpoint_with_an_empty_base_name",
     "14: warnings are grouped": "verbs/test_patterns.py::test_alike_warnings_are_one",
     "14: errors are short": "test_errors.py::test_an_error_is_one_short_line_and_keeps_its_parts",
@@ -311,8 +312,8 @@ def test_case_8_data_are_inputs_too(folder: Path, option: str) -> None:
 
 
 def test_case_9_endings(folder: Path, says: Says) -> None:
-    said = says(2, "convert", "frozen.pb", "-o", "m.onnx")
-    assert said.startswith("error: m.onnx: this version cannot write ONNX; use .pb (GraphDef), .pbtxt (its text), ")
+    said = says(2, "freeze", "frozen.pb", "-o", "m.onnx")
+    assert said.startswith("error: m.onnx: only `tfsmith convert` writes ONNX; use .pb (GraphDef), .pbtxt (its text), ")
     said = says(2, "weights", "training", "-o", "x.pt")
     listed = "use .ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"
     assert said == f"error: x.pt: the ending .pt is of no kind of file that is written; {listed}\n"

@@ -54,7 +54,6 @@ LISTED = (
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("m.onnx", f"this version cannot write ONNX; use {LISTED}"),
         ("m.pt", f"the ending .pt is of no kind of file that is written; use {LISTED}"),
         ("a.b/m.txt", f"the ending .txt is of no kind of file that is written; use {LISTED}"),
         ("-", "a model is not written to stdout; pass the name of a file or folder"),

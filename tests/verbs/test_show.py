@@ -433,7 +433,7 @@ def test_closed_pipe_is_no_error(tmp_path: Path) -> None:
 
 
 def _in_terminal(*arguments: str) -> tuple[int, str]:
-    """Runs the command with a terminal as its stdout."""
+    """Runs the command with a terminal as its stdout, and none as its stderr, where a slow one shows its progress."""
     pty = pytest.importorskip("pty")
     import fcntl
     import struct
@@ -443,7 +443,7 @@ def _in_terminal(*arguments: str) -> tuple[int, str]:
     fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 60, 0, 0))
     env = os.environ | {"PYTHONPATH": str(Path(tfsmith.__file__).parents[1]), "TERM": "xterm-256color", "COLUMNS": "60"}
     command = [sys.executable, "-m", "tfsmith", *arguments]
-    process = subprocess.Popen(command, stdout=child, stderr=subprocess.STDOUT, stdin=child, env=env)
+    process = subprocess.Popen(command, stdout=child, stderr=subprocess.DEVNULL, stdin=child, env=env)
     os.close(child)
     out = b""
     while True:

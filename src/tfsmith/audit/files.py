@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import base64
 import re
 import struct
 import tarfile
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
 
 from tfsmith.audit.findings import Finding
+from tfsmith.audit.keras import keras_findings
+from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import SideFile
+from tfsmith.storage.span import Span, open_file
 
-__all__ = ["program_in", "side_file_findings"]
+__all__ = ["program_in", "side_file_findings", "unpacked_forms"]
 
 _MAGIC = MappingProxyType(
     {
@@ -28,11 +33,29 @@ _MAGIC = MappingProxyType(
         b"#!/": "a script",
     }
 )
-_ARCHIVES = MappingProxyType({b"PK\x03\x04": "a zip archive", b"\x1f\x8b\x08": "a gzip file", b"Rar!": "a rar archive"})
+_ARCHIVES = MappingProxyType(
+    {
+        b"PK\x03\x04": "a zip archive",
+        b"\x1f\x8b\x08": "a gzip file",
+        b"Rar!\x1a\x07": "a rar archive",
+        b"7z\xbc\xaf\x27\x1c": "a 7z archive",
+        b"\xfd7zXZ\x00": "an xz archive",
+        b"BZh": "a bzip2 archive",
+    }
+)
+_LISTED = ("a zip archive", "a gzip file", "a tar archive")
+"""Archives that can be looked into."""
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _PICKLE_CALLS = re.compile(rb"[c\x93Ri\x81o]")
 _HEAD = 4096
+_LEAST_PACKED = 24
+_MOST_UNPACKED = 1 << 24
+"""So much of a packed text is unpacked, to see what it is."""
+_BASE64 = re.compile(rb"[A-Za-z0-9_+/-]+={0,2}")
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 _MOST_MEMBERS = 10_000
+_ZIP_LINK = 0xA
+"""The kind of a member that is a symbolic link, as Unix puts it into a zip archive."""
 _MOST_BYTES = 1 << 28
 """So much of a compressed archive is unpacked in memory to list it, piece by piece."""
 _CODE = (".py", ".pyc", ".so", ".dll", ".dylib", ".exe", ".sh", ".bat", ".ps1", ".js", ".jar", ".pkl", ".pickle")
@@ -57,9 +80,37 @@ def program_in(data: bytes, *, whole: bool = False) -> str:
     for magic, name in _ARCHIVES.items():
         if data.startswith(magic):
             return name
+    if data[257:262] == b"ustar":
+        return "a tar archive"
     if _PICKLE.match(data) and _PICKLE_CALLS.search(data[2:]) and (len(data) >= _HEAD or data.endswith(b".")):
         return "a pickle"
     return ""
+
+
+def unpacked_forms(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """What a text holds if it is packed as TensorFlow's own ops unpack it: gzip, zlib, deflate or base64."""
+    if len(data) < _LEAST_PACKED:
+        return
+    if data[:2] == b"\x1f\x8b" or data[:1] in (b"\x78", b"\x58", b"\x68"):
+        unpacked = _inflated(data, 47)
+        if unpacked:
+            yield "compressed", unpacked
+    elif _BASE64.fullmatch(data[:_HEAD]):
+        try:
+            yield "base64", base64.urlsafe_b64decode(data.translate(_URL_SAFE) + b"===")
+        except ValueError:
+            return
+    elif data[0] & 6 in (2, 4):  # a deflate block that is compressed
+        unpacked = _inflated(data, -15)
+        if unpacked:
+            yield "compressed", unpacked
+
+
+def _inflated(data: bytes, window: int) -> bytes:
+    try:
+        return zlib.decompressobj(window).decompress(data, _MOST_UNPACKED)
+    except zlib.error:
+        return b""
 
 
 def side_file_findings(files: Iterable[SideFile]) -> Iterator[Finding]:
@@ -70,10 +121,10 @@ def side_file_findings(files: Iterable[SideFile]) -> Iterator[Finding]:
             yield Finding("leads-out", "dangerous", what, "", file.name, when="at load")
             continue
         try:
-            with open(file.path, "rb") as opened:
-                head = opened.read(_HEAD)
-        except OSError as error:
-            what = f"{file.name} cannot be read ({error.strerror or error})"
+            whole = open_file(file.path)  # which waits for no pipe
+            head = Span(whole.source, 0, min(_HEAD, len(whole))).tobytes()
+        except TfsmithError as error:
+            what = f"{file.name} cannot be read ({error.what})"
             yield Finding("foreign-file", "suspicious", what, "", file.name, when="in the file")
             continue
         program = program_in(head, whole=True)
@@ -88,8 +139,11 @@ def side_file_findings(files: Iterable[SideFile]) -> Iterator[Finding]:
 
 
 def _archive(file: SideFile, kind: str) -> Iterator[Finding]:
-    yield Finding("foreign-file", "note", f"{file.name} is {kind}", "", file.name, when="in the file")
+    is_listed = kind in _LISTED
+    what = f"{file.name} is {kind}" if is_listed else f"{file.name} is {kind}, which is not looked into"
+    yield Finding("foreign-file", "note" if is_listed else "suspicious", what, "", file.name, when="in the file")
     try:
+        yield from keras_findings(_configs(file, kind))
         for member, head in _members(file.path, kind):
             name = f"{file.name}!{member}"
             if member.startswith(("/", "\\")) or ".." in re.split(r"[\\/]", member):
@@ -109,33 +163,50 @@ def _archive(file: SideFile, kind: str) -> Iterator[Finding]:
         NotImplementedError,
         zipfile.BadZipFile,
         tarfile.TarError,
+        zlib.error,
     ) as error:
         what = f"{file.name} cannot be listed ({str(error)[:80]})"
         yield Finding("foreign-file", "suspicious", what, "", file.name, when="in the file")
 
 
+def _configs(file: SideFile, kind: str) -> Iterator[tuple[str, str]]:
+    """The configs of Keras files: an archive may be one, or hold one."""
+    if kind == "a zip archive":
+        with zipfile.ZipFile(file.path) as archive:
+            for member in archive.infolist()[:_MOST_MEMBERS]:
+                if member.filename.rpartition("/")[2] == "config.json":
+                    with archive.open(member) as opened:
+                        text = opened.read(_MOST_UNPACKED).decode("utf-8", "replace")
+                    yield f"{file.name}!{member.filename}", text
+
+
 def _members(path: Path, kind: str) -> Iterator[tuple[str, bytes]]:
     if kind == "a zip archive":
         with zipfile.ZipFile(path) as archive:
-            for member in archive.infolist()[:_MOST_MEMBERS]:
-                if not member.is_dir():
+            members = archive.infolist()
+            if len(members) > _MOST_MEMBERS:
+                raise ValueError("it has more members than a listing should have")
+            for member in members:
+                if member.external_attr >> 28 == _ZIP_LINK:
+                    yield member.filename, b""
+                    with archive.open(member) as link:
+                        target = link.read(_HEAD).decode("utf-8", "replace")
+                    yield target, b""
+                elif not member.is_dir():
                     with archive.open(member) as opened:
                         yield member.filename, opened.read(_HEAD)
         return
-    if kind != "a gzip file":
+    if kind not in _LISTED:
         return
-    import gzip
-    import zlib
+    if kind == "a gzip file":
+        import gzip
 
-    with gzip.open(path) as unpacked:
-        try:
+        with gzip.open(path) as unpacked:
             first = unpacked.read(_HEAD)
-        except zlib.error as error:
-            raise ValueError(str(error)) from error
         if first[257:262] != b"ustar":
             yield path.name, first
             return
-    with tarfile.open(path, "r|gz") as stream:
+    with tarfile.open(path, "r|gz" if kind == "a gzip file" else "r|") as stream:
         for number, entry in enumerate(stream):
             if number >= _MOST_MEMBERS or entry.offset_data > _MOST_BYTES:
                 raise ValueError("it is larger than a listing should be")

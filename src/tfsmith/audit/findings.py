@@ -108,10 +108,14 @@ class Finding:
 
 
 def grouped(found: Iterable[Finding]) -> tuple[Finding, ...]:
-    """Worst first; findings that differ in nothing but the node become one, with their number."""
+    """Worst first; findings that differ in nothing but the node become one, with their number.
+
+    For notes the function counts as little as the node: a layer that is called in many places is one thing to know.
+    """
     groups: dict[tuple[Any, ...], list[Finding]] = {}
     for one in found:
-        groups.setdefault((one.kind, one.level, one.op, one.function, one.constant, one.when, one.what), []).append(one)
+        function = "" if one.level == "note" else one.function
+        groups.setdefault((one.kind, one.level, one.op, function, one.constant, one.when, one.what), []).append(one)
     merged = [replace(same[0], count=sum(one.count for one in same)) for same in groups.values()]
     return tuple(sorted(merged, key=lambda one: -one.rank))
 

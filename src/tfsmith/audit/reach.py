@@ -17,16 +17,21 @@ from tfsmith.ir.function import Function
 from tfsmith.ir.metagraph import MetaGraph, ObjectGraph
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ops.families import CALLS, INITIAL_WRITES, INPUTS, VARIABLES
+from tfsmith.ops.traits import Trait, traits
 from tfsmith.passes.interface import INIT_SIGNATURE, init_nodes
 
 __all__ = ["Origin", "Place", "Reach"]
 
 _MOST_ORIGINS = 1000
 """So many nodes are followed to find where a text comes from."""
+_MOST_HANDLES = 20
+_KEEPS = Trait.VARIABLE | Trait.TABLE | Trait.STATE
 _AT_LOAD = ("_initialize", "_create_resource", "_restore_from_tensors")
 """The functions of an object of TensorFlow 2 that loading the model runs."""
 
 
+_IMPLEMENTS = "api_implements"
+"""The attribute of functions that do the same on different devices; one takes the place of another."""
 _ASSETS = "asset_filepaths"
 """The collection in which TensorFlow 1 keeps the tensors that are paths of assets."""
 
@@ -43,6 +48,8 @@ class Origin(NamedTuple):
 
     kind: Literal["constant", "asset", "input", "saver", "computed"]
     text: str
+    stored: str = ""
+    """What the file holds in place of an asset's path: the loader replaces it for its own run, and for no other."""
 
 
 class _CallSite(NamedTuple):
@@ -154,6 +161,47 @@ class Reach:
             for node in self.bodies[name].nodes:  # what has an effect runs, whether or not a result needs it
                 self._reached.setdefault((name, node.name), when)
             waiting.extend((function, self._trails[name]) for _, function, _ in calls[name])
+            waiting.extend((function, self._trails[name]) for function in self._twins(name))
+
+    def _twins(self, name: str) -> Iterable[str]:
+        """The functions that TensorFlow's optimizer may put in place of this one: they implement the same."""
+        shared = self._implements.get(name)
+        return () if shared is None else self._implementations[shared]
+
+    @cached_property
+    def _implements(self) -> Mapping[str, bytes]:
+        found: dict[str, bytes] = {}
+        for name, function in self.meta.graph.library.items():
+            attr = function.attrs.get(_IMPLEMENTS)
+            if attr is not None and isinstance(attr.value, bytes):
+                found[name] = attr.value
+        return found
+
+    @cached_property
+    def _implementations(self) -> Mapping[bytes, list[str]]:
+        found: dict[bytes, list[str]] = {}
+        for name, shared in self._implements.items():
+            found.setdefault(shared, []).append(name)
+        return found
+
+    def recursive(self) -> Iterator[str]:
+        """A function of each group that calls itself, by whatever way."""
+        calls = {name: {function for _, function, _ in found} for name, found in self._calls.items()}
+        done: set[str] = set()
+        for first in self.meta.graph.library:
+            open_now: dict[str, Iterator[str]] = {} if first in done else {first: iter(calls[first])}
+            while open_now:
+                name, rest = next(reversed(open_now.items()))
+                following = next(rest, None)
+                if following is None:
+                    done.add(name)
+                    del open_now[name]
+                elif following in open_now:
+                    yield following
+                    done.update(open_now)
+                    break
+                elif following not in done:
+                    open_now[following] = iter(calls[following])
 
     def _ancestors(self, roots: Iterable[str]) -> set[str]:
         nodes = self.meta.graph.by_name
@@ -205,8 +253,8 @@ class Reach:
             if node is None:
                 waiting.extend(self._given(body, name, found))
             elif not body and name in self._assets:
-                texts = [one.text for one in _texts(node)] if self._assets[name] == name else []
-                found[Origin("asset", texts[0] if texts else self._assets[name])] = None
+                text = next((one.text for one in _texts(node)), "")
+                found[Origin("asset", (text if self._assets[name] == name else "") or self._assets[name], text)] = None
             elif not body and name == self._saver_file:
                 found[Origin("saver", name)] = None
                 waiting.extend((body, one) for one in node.data_inputs)
@@ -231,7 +279,15 @@ class Reach:
         return list(found)
 
     def _functions_of(self, body: str, node: Node) -> list[str]:
-        return [function for caller, function, _ in self._calls[body] if caller is node]
+        return self._called.get((body, node.name), [])
+
+    @cached_property
+    def _called(self) -> Mapping[tuple[str, str], list[str]]:
+        found: dict[tuple[str, str], list[str]] = {}
+        for body, calls in self._calls.items():
+            for node, function, _ in calls:
+                found.setdefault((body, node.name), []).append(function)
+        return found
 
     def _returns(self, function: str) -> tuple[str, ...]:
         body = self.bodies[function]
@@ -259,25 +315,59 @@ class Reach:
     # Flow
 
     def flows(self, sources: Iterable[Place], sinks: Iterable[Place]) -> Iterator[tuple[Place, Place]]:
-        """The sinks that data of a source reaches, through functions too; each pair once."""
+        """The sinks that data of a source reaches, each with one of its sources.
+
+        Data is followed through functions, and through what keeps it: variables, tables, queues. All sources are
+        followed at once, so that many of them take no longer than one.
+        """
         targets = {(place.body, place.node.name): place for place in sinks}
-        for source in sources:
-            seen: set[tuple[str, str]] = set()
-            waiting = [(source.body, source.node.name)]
-            while waiting:
-                body, name = waiting.pop()
-                for user in self._users[body].get(name, ()):
-                    key = (body, user.name)
-                    if key in seen:
-                        continue
-                    seen.add(key)
-                    if key in targets:
-                        yield source, targets[key]
-                    for function in self._functions_of(body, user):
-                        waiting += [(function, arg) for arg in self.bodies[function].args]
-                    waiting.append(key)
-                if (body, name) in self._returned:
-                    waiting += [(site.place.body, site.place.node.name) for site in self._call_sites.get(body, ())]
+        seen: set[tuple[str, str]] = set()
+        waiting = deque(((place.body, place.node.name), place) for place in sources)
+        while waiting:
+            (body, name), source = waiting.popleft()
+            for user in self._users[body].get(name, ()):
+                key = (body, user.name)
+                if key in seen:
+                    continue
+                seen.add(key)
+                if key in targets:
+                    yield source, targets[key]
+                for function in self._functions_of(body, user):
+                    waiting.extend(((function, arg), source) for arg in self.bodies[function].args)
+                waiting.append((key, source))
+                waiting.extend((kept, source) for kept in self._kept_in(body, user) if kept not in seen)
+                seen.update(self._kept_in(body, user))
+            if (body, name) in self._returned:
+                waiting.extend(((site.place.body, site.place.node.name), source)
+                               for site in self._call_sites.get(body, ()))  # fmt: skip
+
+    def _kept_in(self, body: str, node: Node) -> list[tuple[str, str]]:
+        """The variable, table or queue that a node writes to: what makes its handle, wherever that is."""
+        inputs = node.data_inputs
+        if len(inputs) < 2 or not (traits(node.op) or Trait(0)) & _KEEPS:
+            return []
+        waiting = [(body, inputs[0].partition(":")[0])]
+        found: list[tuple[str, str]] = []
+        for _ in range(_MOST_HANDLES):
+            if not waiting:
+                break
+            here, name = waiting.pop()
+            maker = self.bodies[here].by_name.get(name)
+            if maker is None:
+                waiting += [(one, text.partition(":")[0]) for one, text in self._given(here, name, {})]
+            else:
+                found += self._shared.get(_shared_name(maker), ())
+            found.append((here, name))
+        return found
+
+    @cached_property
+    def _shared(self) -> Mapping[bytes, list[tuple[str, str]]]:
+        """The nodes that make one and the same variable, table or queue, by its shared name."""
+        found: dict[bytes, list[tuple[str, str]]] = {}
+        for body, node in self.places():
+            if node.op != "Const" and (traits(node.op) or Trait(0)) & _KEEPS and _shared_name(node):
+                found.setdefault(_shared_name(node), []).append((body, node.name))
+        return found
 
     @cached_property
     def _users(self) -> Mapping[str, Mapping[str, list[Node]]]:
@@ -301,6 +391,11 @@ def _functions(attrs: Iterable[Attr]) -> Iterator[str]:
         func = waiting.pop()
         yield func.name
         waiting += [inner for attr in func.attrs.values() for inner in attr.funcs]
+
+
+def _shared_name(node: Node) -> bytes:
+    attr = node.attrs.get("shared_name")
+    return attr.value if attr is not None and isinstance(attr.value, bytes) else b""
 
 
 def _functions_at_load(objects: ObjectGraph) -> Iterator[str]:

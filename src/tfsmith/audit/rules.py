@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 
-from tfsmith.audit.files import program_in, side_file_findings
+from tfsmith.audit.files import program_in, side_file_findings, unpacked_forms
 from tfsmith.audit.findings import Finding, Level, When, grouped
 from tfsmith.audit.reach import Origin, Place, Reach
 from tfsmith.errors import TfsmithError
@@ -16,32 +15,42 @@ from tfsmith.ir.attr import Attr
 from tfsmith.ir.function import Function
 from tfsmith.ir.metagraph import MetaGraph
 from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_op, builtin_ops
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ops.families import ALLOCATIONS, LOOPS, PASSES_ON, TABLE_FILLS
+from tfsmith.ops.families import ALLOCATIONS, LOOPS, NAMED_BY_ATTR, PASSES_ON, PROTO_CODECS, SIZE_JOINS, TABLE_FILLS
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.storage.span import Span
 
-__all__ = ["OpenInside", "keras_findings", "scan_model"]
+__all__ = ["OpenInside", "is_plausible", "scan_model"]
 
 OpenInside = Callable[[bytes], "Model | None"]
 """Opens a graph that lies in a text; None if it is none. The verbs bring it, for only they know the formats."""
 
-_NAMES = re.compile(r"file|path|dir|prefix|pattern|address|url|uri|host", re.IGNORECASE)
+_NAMES = re.compile(r"file|path|dir|prefix|pattern|address|url|uri|host|region|source|spec", re.IGNORECASE)
 """What inputs and attributes are called that say where something lies."""
 _OUTSIDE = re.compile(r"^(/|~|\\\\|[A-Za-z]:[\\/])|://|(^|[\\/])\.\.([\\/]|$)")
 """A text that leads out of the model: absolute, with a scheme, or upward."""
 _LARGE = 1 << 32
+_MOST_SIZES = 64
 _SWELLS = 100
 """A constant that takes so many times its bytes in the file, and over 256 MiB, is no accident."""
 _SWOLLEN = 1 << 28
 _DEEPEST = 5
-_MOST_STRINGS = 64
-"""So many texts of a constant are looked into."""
+_MOST_STRINGS = 1 << 22
+"""A constant of more texts than this is not looked into."""
+_MOST_WORDS = 64
+_LONG_TEXT = 64
+"""Of a constant's texts, the first and all that are no words are looked into."""
 _LEAST_GRAPH = 24
 _LONGEST_SHOWN = 120
-_FLOWS_FREELY = Trait.READS_FILES | Trait.LISTS_FILES
+_MOST_INSIDE = 1000
+"""So many graphs in texts are opened; a file with more of them wants to be too much for a reader."""
+_DEFAULT_SAVER = "model"
+"""The file name of a saver of TensorFlow 1 to which nobody has given one; whoever saves or restores feeds another."""
+_PRINTS_TO_FILE = "file://"
+_OWN_DESCRIPTORS = ("local://", "bytes://")
 _PLAIN: tuple[tuple[Trait, str, Level, str], ...] = (
     (Trait.RUNS_CODE, "runs-code", "dangerous", "runs code that is not in the file"),
     (Trait.PROCESS, "process", "suspicious", "ends, delays or configures the process"),
@@ -57,6 +66,7 @@ _ACTS = Trait.GRAPH_INSIDE | Trait.READS_FILES | Trait.WRITES_FILES | Trait.LIST
 for _trait, *_ in _PLAIN:
     _ACTS |= _trait
 _LOOPS = LOOPS | {"LoopCond"}
+_LOOKED_AT = _LOOPS | PROTO_CODECS | {"Const", *ALLOCATIONS}
 
 
 def scan_model(model: Model, open_inside: OpenInside, *, weights: bool = False) -> tuple[Finding, ...]:
@@ -93,16 +103,24 @@ class _Scan:
         outside: What leads to it; empty for the model's own graph.
         depth: How many graphs it lies in.
         held: When whatever holds it acts; None for the model's own graph.
+        budget: How many graphs in texts are still opened, as a list of one number that all share.
     """
 
     def __init__(
-        self, reach: Reach, open_inside: OpenInside, outside: str, depth: int, held: When | None = None
+        self,
+        reach: Reach,
+        open_inside: OpenInside,
+        outside: str,
+        depth: int,
+        held: When | None = None,
+        budget: list[int] | None = None,
     ) -> None:
         self.reach = reach
         self.open_inside = open_inside
         self.outside = outside
         self.depth = depth
         self.held = held
+        self.budget = [_MOST_INSIDE] if budget is None else budget
 
     def findings(self) -> Iterator[Finding]:
         library = self.reach.meta.graph.library
@@ -112,48 +130,99 @@ class _Scan:
         for place in self.reach.places():
             op = place.node.op
             if op not in plain:
-                plain[op] = op in library or _only_computes(op)
+                plain[op] = (op in library and builtin_op(op) is None) or _only_computes(op)
             if plain[op]:
                 continue
             known = traits(op)
             if known is None:
-                yield self._found(place, "custom-op", "suspicious", f"{_shown(op)} is not one of TensorFlow's ops")
+                what = f"{_shown(_ascii(op))} is not one of TensorFlow's ops"
+                yield self._found(place, "custom-op", "suspicious", what)
                 yield from self._texts_inside(place)
                 continue
             if op == "Const":
                 yield from self._constant(place)
-            if known & (Trait.READS_FILES | Trait.LISTS_FILES) and not self.reach.in_saver(place):
+            found = list(self._by_traits(place, known))
+            kinds = {one.kind for one in found}
+            if kinds & {"reads-files", "lists-files"}:
                 sources.append(place)
-            if known & (Trait.WRITES_FILES | Trait.NETWORK) and not self.reach.in_saver(place):
+            if kinds & {"writes-files", "network", "summary"}:
                 sinks.append(place)
-            yield from self._by_traits(place, known)
+            yield from found
         for source, sink in self.reach.flows(sources, sinks) if sources and sinks else ():
             what = f"what {source.node.op} {source.node.name!r} reads reaches {sink.node.op}"
             yield self._found(sink, "file-flow", "dangerous", what)
+        yield from self._of_library()
+
+    def _of_library(self) -> Iterator[Finding]:
+        """What is odd about the functions themselves."""
+        for name in self.reach.recursive():
+            what = f"function {_shown(name)!r} calls itself"
+            yield Finding("endless-loop", "suspicious", what, "", "", self._inside(name), when="at call")
+        for name in self.reach.meta.graph.library:
+            if builtin_op(name) is not None:
+                what = f"a function has the name of TensorFlow's op {name}"
+                yield Finding("disguised", "suspicious", what, "", "", self._inside(name), when="in the file")
+
+    def _inside(self, name: str) -> str:
+        return f"{self.outside} > {name}" if self.outside else name
 
     def _by_traits(self, place: Place, known: Trait) -> Iterator[Finding]:
         op = place.node.op
         for trait, kind, level, does in _PLAIN:
             if known & trait and not (trait is Trait.RANDOM and self._when(place) == "never reached"):
                 yield self._found(place, kind, level, f"{op} {does}")
+        printed = _prints_to(place.node)
+        if printed:
+            yield self._found(place, "writes-files", "dangerous", f"{op} writes {_shown(printed)!r}", _shown(printed))
+        if op in PROTO_CODECS:
+            yield from self._descriptors(place)
         if known & Trait.SUMMARY and known & Trait.WRITES_FILES:
-            yield self._found(place, "summary", "note", f"{op} writes summaries")
+            texts = [one.text for one in self._where(place) if one.kind == "constant" and _OUTSIDE.search(one.text)]
+            said = f" to {_shown(texts[0])!r}" if texts else ""
+            yield self._found(place, "summary", "suspicious" if texts else "note", f"{op} writes summaries{said}",
+                              _shown(texts[0]) if texts else "")  # fmt: skip
         elif known & (Trait.READS_FILES | Trait.WRITES_FILES | Trait.LISTS_FILES | Trait.NETWORK):
             yield from self._outside_world(place, known)
         if known & Trait.GRAPH_INSIDE:
-            yield self._found(place, "program-inside", "note", f"{op} runs a program that it carries as data")
-            yield from self._texts_inside(place)
+            yield from self._graph_runner(place)
         if op in ALLOCATIONS:
             yield from self._allocation(place)
         if op in _LOOPS:
             yield from self._loop(place)
+
+    def _graph_runner(self, place: Place) -> Iterator[Finding]:
+        op = place.node.op
+        yield self._found(place, "program-inside", "note", f"{op} runs a program that it carries as data")
+        yield from self._texts_inside(place)
+        definition = builtin_op(op)
+        first = definition.inputs[0] if definition is not None and definition.inputs else None
+        if first is None or first.type is None or first.type.name != "string" or not place.node.data_inputs:
+            return
+        source = self.reach.bodies[place.body].by_name.get(place.node.data_inputs[0].partition(":")[0])
+        if source is None or source.op not in PASSES_ON | {"Const"}:
+            what = f"{op} runs a program that it is given or makes itself, which no scan can see"
+            yield self._found(place, "program-inside", "dangerous", what)
+
+    def _descriptors(self, place: Place) -> Iterator[Finding]:
+        """`DecodeProto` and `EncodeProto` read the file that says what messages look like."""
+        for text in _strings(place.node.attrs.get("descriptor_source")):
+            if text and not text.startswith(_OWN_DESCRIPTORS):
+                level: Level = "dangerous" if _OUTSIDE.search(text) else "suspicious"
+                what = f"{place.node.op} reads {_shown(text)!r}"
+                yield self._found(place, "reads-files", level, what, _shown(text))
 
     # Files and the network
 
     def _outside_world(self, place: Place, known: Trait) -> Iterator[Finding]:
         op = place.node.op
         origins = self._where(place)
-        texts = [one.text for one in origins if one.kind == "constant"]
+        texts = [one.text for one in origins if one.kind == "constant" and one.text]
+        if origins and not texts and all(one.kind == "constant" for one in origins):
+            return  # an empty name: a cache in memory, a sampler without a file
+        if not origins and op in NAMED_BY_ATTR:
+            return
+        is_fed = self._when(place) == "at load" or op in TABLE_FILLS
+        texts += [one.stored for one in origins if one.kind == "asset" and not is_fed and _OUTSIDE.search(one.stored)]
         outside = next((text for text in texts if _OUTSIDE.search(text)), "")
         if known & Trait.DEBUG and not texts:
             yield self._found(
@@ -161,7 +230,7 @@ class _Scan:
             )
             return
         is_named = any(one.kind in ("saver", "input") for one in origins) and not outside
-        if self.reach.in_saver(place) and is_named:
+        if known & Trait.SAVER and self.reach.in_saver(place) and is_named:
             return  # the saver's own ops, in the saver's own place
         if (
             known & Trait.SAVER
@@ -169,6 +238,8 @@ class _Scan:
             and (self.reach.when(place) == "never reached" or not self.reach.has_entries)
         ):
             return  # another saver, which nothing runs unless it is asked for by name
+        if known & Trait.SAVER and texts and set(texts) <= {_DEFAULT_SAVER, ""} and not self.reach.has_entries:
+            return  # the same, as TensorFlow 1 makes it
         shown = _shown(outside or next(iter(texts), ""))
         said = f" {shown!r}" if shown else _said(origins)
         if known & Trait.NETWORK and not (known & Trait.DEBUG and outside.startswith("file:")):
@@ -179,7 +250,7 @@ class _Scan:
         if known & Trait.LISTS_FILES:
             yield self._found(place, "lists-files", "suspicious", f"{op} lists{said}", shown)
         elif known & Trait.READS_FILES and not known & Trait.WRITES_FILES:
-            if origins and all(one.kind == "asset" for one in origins):
+            if origins and all(one.kind == "asset" for one in origins) and not outside:
                 name = origins[0].text
                 yield self._found(place, "reads-files", "note", f"{op} reads the asset {_shown(name)!r}", _shown(name))
                 return
@@ -232,49 +303,80 @@ class _Scan:
             yield self._found(
                 place, "looks-like-program", "suspicious", f"a text of {len(data)} bytes begins like {program}"
             )
-            return
-        if len(data) < _LEAST_GRAPH or data[0] != 0x0A:  # a message whose first field is a node, or a name
-            return
-        inner = self.open_inside(data)
+        inner, form = self._inner(data)
         if inner is None:
+            return
+        self.budget[0] -= 1
+        if self.budget[0] <= 0:
+            if not self.budget[0]:
+                what = f"the model holds over {_MOST_INSIDE} graphs in texts"
+                yield self._found(place, "program-inside", "dangerous", what)
             return
         where = self._trail(place)
         is_run = self._runs_graphs(place)
         when = self._when(place) if is_run else "never reached"
-        what = f"a text of {len(data)} bytes is a graph of {sum(len(meta.graph) for meta in inner.meta_graphs)} nodes"
-        yield self._found(place, "program-inside", "note" if is_run else "suspicious", what)
+        count = sum(len(meta.graph) for meta in inner.meta_graphs)
+        what = f"a text of {len(data)} bytes is a {form}graph of {count} nodes"
+        yield self._found(place, "program-inside", "note" if is_run and not form else "suspicious", what)
         if self.depth >= _DEEPEST:
             what = f"graphs lie in graphs more than {_DEEPEST} deep"
             yield self._found(place, "program-inside", "dangerous", what)
             return
         title = f"{where} > {place.node.name}" if where else place.node.name
         for meta in inner.meta_graphs:
-            yield from _Scan(Reach(meta), self.open_inside, title, self.depth + 1, when).findings()
+            yield from _Scan(Reach(meta), self.open_inside, title, self.depth + 1, when, self.budget).findings()
+
+    def _inner(self, data: bytes) -> tuple[Model | None, str]:
+        """The graph that a text is, plainly or packed, and how it is packed."""
+        for form, unpacked in (("", data), *unpacked_forms(data)):
+            if len(unpacked) >= _LEAST_GRAPH and _may_be_message(unpacked):
+                inner = self.open_inside(unpacked)
+                if inner is not None:
+                    return inner, f"{form} " if form else ""
+        return None, ""
 
     def _runs_graphs(self, place: Place) -> bool:
         """Whether the text is given to an op that runs graphs, at any distance."""
         known = traits(place.node.op)
         if place.node.op != "Const":
             return known is not None and bool(known & Trait.GRAPH_INSIDE)
-        runners = [one for one in self.reach.places() if (traits(one.node.op) or Trait(0)) & Trait.GRAPH_INSIDE]
-        return any(True for _ in self.reach.flows([place], runners))
+        return bool(self._runners) and any(True for _ in self.reach.flows([place], self._runners))
+
+    @cached_property
+    def _runners(self) -> list[Place]:
+        return [one for one in self.reach.places() if (traits(one.node.op) or Trait(0)) & Trait.GRAPH_INSIDE]
 
     # Memory and time
 
     def _allocation(self, place: Place) -> Iterator[Finding]:
         node = place.node
-        index = ALLOCATIONS[node.op]
-        inputs = node.data_inputs
-        source = (
-            self.reach.bodies[place.body].by_name.get(inputs[index].partition(":")[0]) if index < len(inputs) else None
-        )
-        tensor = None if source is None else source.constant
-        if tensor is None or (tensor.shape.elements or 0) > 64 or not tensor.dtype.name.startswith("int"):
-            return
-        sizes = [int(size) for size in tensor.numpy().ravel()]
-        if all(size > 0 for size in sizes) and math.prod(sizes) >= _LARGE:
+        sizes = self._integers(place.body, node, ALLOCATIONS[node.op])
+        if node.op == "Range" and sizes is not None:
+            start, delta = self._integers(place.body, node, 0), self._integers(place.body, node, 2)
+            sizes = [abs(sizes[0] - start[0]) // abs(delta[0])] if start and delta and delta[0] and sizes else None
+        if sizes and all(size > 0 for size in sizes) and math.prod(sizes) >= _LARGE:
             what = f"{node.op} makes a tensor of {math.prod(sizes):,} elements"
             yield self._found(place, "memory", "suspicious", what)
+
+    def _integers(self, body: str, node: Node, index: int, depth: int = 0) -> list[int] | None:
+        """The integers of an input, if constants say them: as they are, or packed and joined."""
+        inputs = node.data_inputs
+        source = self.reach.bodies[body].by_name.get(inputs[index].partition(":")[0]) if index < len(inputs) else None
+        if source is None or depth > _DEEPEST:
+            return None
+        if source.op in SIZE_JOINS:
+            count = len(source.data_inputs) - (source.op == "ConcatV2")
+            found: list[int] = []
+            for number in range(min(count, _MOST_SIZES)):
+                part = self._integers(body, source, number, depth + 1)
+                if part is None:
+                    return None
+                found += part
+            return found
+        tensor = source.constant
+        if tensor is None or (tensor.shape.elements or 0) > _MOST_SIZES or not tensor.dtype.name.startswith("int"):
+            return None
+        return [int(size) for size in tensor.numpy().ravel()]
 
     def _loop(self, place: Place) -> Iterator[Finding]:
         node = place.node
@@ -320,7 +422,21 @@ class _Scan:
 
 def _only_computes(op: str) -> bool:
     known = traits(op)
-    return known is not None and not known & _ACTS and op != "Const" and op not in ALLOCATIONS and op not in _LOOPS
+    return known is not None and not known & _ACTS and op not in _LOOKED_AT
+
+
+def _prints_to(node: Node) -> str:
+    """The file that `PrintV2` writes to; empty for all other nodes, and where it prints."""
+    if node.op != "PrintV2":
+        return ""
+    streams = _strings(node.attrs.get("output_stream"))
+    return next((text for text in streams if text.startswith(_PRINTS_TO_FILE)), "")
+
+
+def _may_be_message(data: bytes) -> bool:
+    """Whether bytes can begin a graph: a field of a low number that holds bytes or a number, in any spelling."""
+    tag = data[0] & 0x7F
+    return 0 < tag >> 3 <= 15 and tag & 7 in (0, 2)
 
 
 def _named_inputs(definition: OpDef) -> Iterator[int]:
@@ -345,9 +461,10 @@ def _raw_strings(attr: Attr | None) -> Iterator[bytes]:
 
 
 def _some_strings(tensor: Tensor) -> Iterable[bytes]:
-    if (tensor.shape.elements or 0) > 1 << 20:
+    if (tensor.shape.elements or 0) > _MOST_STRINGS:
         return ()
-    return [bytes(text) for text in tensor.numpy().ravel()[:_MOST_STRINGS]]
+    texts = (bytes(text) for text in tensor.numpy().ravel())
+    return [text for number, text in enumerate(texts) if number < _MOST_WORDS or len(text) >= _LONG_TEXT]
 
 
 def _said(origins: Sequence[Origin]) -> str:
@@ -361,6 +478,11 @@ def _said(origins: Sequence[Origin]) -> str:
 
 def _shown(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+def _ascii(text: str) -> str:
+    """A text whose letters are what they look like."""
+    return text.encode("ascii", "backslashreplace").decode("ascii")
 
 
 def _tensor_findings(name: str, tensor: Tensor, when: When) -> Iterator[Finding]:
@@ -396,40 +518,6 @@ def _not_finite(name: str, tensor: Tensor) -> Iterator[Finding]:
     if bad:
         what = f"{bad:,} of {values.size:,} values are NaN or infinite"
         yield Finding("not-finite", "suspicious", what, "", name, when="in the file")
-
-
-def keras_findings(layers: Iterable[tuple[str, str]]) -> Iterator[Finding]:
-    """What Keras runs when it loads the model: Lambda layers, by their metadata.
-
-    Args:
-        layers: Where each stands, and its metadata as JSON.
-    """
-    for where, text in layers:
-        try:
-            found = json.loads(text)
-        except ValueError:
-            continue
-        for config in _lambdas(found):
-            name = str(config.get("name", where))
-            code, kind = config.get("function"), str(config.get("function_type", "lambda"))
-            if kind == "lambda" or isinstance(code, (list, dict)):
-                what = f"Lambda layer {_shown(name)!r} holds compiled Python code"
-                yield Finding("keras-code", "dangerous", what, "Lambda", where, "", "", "at load")
-            else:
-                what = f"Lambda layer {_shown(name)!r} calls {_shown(str(code))!r}"
-                yield Finding("keras-code", "suspicious", what, "Lambda", where, "", _shown(str(code)), "at load")
-
-
-def _lambdas(found: Any) -> Iterator[Mapping[str, Any]]:
-    waiting = [found]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            if one.get("class_name") == "Lambda" and isinstance(one.get("config"), dict):
-                yield one["config"]
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
 
 
 def is_plausible(meta: MetaGraph) -> bool:

@@ -44,7 +44,7 @@ DONE, NO, BAD = 0, 1, 2
 
 _LONGEST = 2000
 """A line on stderr: names in files may be megabytes long."""
-_COMMANDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_COMMANDS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 """Control characters, but for tabs and new lines, and those that turn the direction of writing."""
 
 
@@ -303,7 +303,7 @@ def emit(text: str, *, exact: bool = False) -> None:
         exact: Whether a pipe or file gets every character as it is.
     """
     if not exact or sys.stdout.isatty():
-        text = _COMMANDS.sub(lambda found: escaped(found[0]), text)
+        text = re.sub(_COMMANDS, lambda found: escaped(found[0]), text)
     try:
         sys.stdout.write(text)
     except UnicodeEncodeError:

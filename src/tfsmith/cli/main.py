@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -31,9 +32,21 @@ from tfsmith.verbs._declare import Verb, read_verb
 from tfsmith.verbs._shared import ModelResult, Result
 from tfsmith.view.text import Section, json_value, plain_text
 
-__all__ = ["main", "parser_of"]
+__all__ = ["command", "main", "parser_of"]
 
 _WHAT = "The workshop for TensorFlow model files that needs no TensorFlow."
+
+
+def command() -> int:
+    """The program `tfsmith`: as `main`, in a process that ends with it.
+
+    Python looks for reference cycles once more when it ends. There is nothing to be gained: the memory goes anyway.
+    """
+    with rare_collections():
+        code = main()
+        gc.disable()
+        gc.freeze()
+    return code
 
 
 @rare_collections()
@@ -103,7 +116,9 @@ def _work(verb: Verb, parsed: Namespace, spell: Speller) -> int:
     tells_steps = any(option.kind == "Progress" for option in verb.options)
     with progress("" if tells_steps else verb.name) as step:
         result = verb.function(**arguments, **({"progress": step} if tells_steps else {}))
-    return _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
+    code = _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
+    result.stay()
+    return code
 
 
 def _show(result: Result, spell: Speller, *, as_json: bool, out: object) -> int:

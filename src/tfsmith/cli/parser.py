@@ -59,8 +59,9 @@ def make_parser(verb: Verb, *, parser: LineParser | None = None) -> LineParser:
 def _add(parser: Any, option: Option) -> None:
     text = _help(option)
     if not option.flags:
-        if option.is_required:
+        if option.is_required or option.kind == "ModelOrPath":
             more: dict[str, Any] = {"nargs": "+"} if option.kind == "Many" else {}
+            more |= {} if option.is_required else {"nargs": "?"}
             more |= {"choices": option.choices} if option.choices else {"metavar": option.metavar}
             parser.add_argument(option.name, help=text, **more)
         return

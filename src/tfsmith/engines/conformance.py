@@ -55,12 +55,12 @@ class Proof:
     Attributes:
         reason: Why it is not proven, in words; "" if it is.
         except_for: Inputs for which it is not.
-        may_die: Whether some of these kill the process.
+        dies_of: Those of them of which some kill the process.
     """
 
     reason: str = ""
     except_for: frozenset[Condition] = frozenset()
-    may_die: bool = False
+    dies_of: frozenset[Condition] = frozenset()
 
     def __bool__(self) -> bool:
         return not self.reason
@@ -161,7 +161,7 @@ def proven(engine: str, version: str, op: str, attrs: Mapping[str, Attr]) -> Pro
         if value not in row.get("attrs", {}).get(name, ()):
             return Proof(f"{op} was not checked with {name}={value}")
     except_for = frozenset(_conditions(row))
-    return Proof("", except_for, any(DEATH in row[condition] for condition in except_for))
+    return Proof("", except_for, frozenset(condition for condition in except_for if DEATH in row[condition]))
 
 
 def _conditions(row: Mapping[str, Any]) -> Iterable[Condition]:

@@ -16,9 +16,21 @@ import numpy
 
 from tfsmith.engines.child import ChildDiedError, ChildProcess, start_code
 from tfsmith.engines.frames import Arrays, Run, parent_pipes, serve_frames
-from tfsmith.engines.protocol import Lack, LackError, Options, Program, engine_named
+from tfsmith.engines.program import FlatProgram
+from tfsmith.engines.protocol import (
+    FlatGraph,
+    Lack,
+    LackError,
+    Options,
+    Port,
+    Program,
+    engine_named,
+    usual_inputs,
+)
 from tfsmith.errors import EngineError, TfsmithError, data_of
 from tfsmith.ir.model import Model
+from tfsmith.ir.node import parse_input
+from tfsmith.ir.shape import UNKNOWN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -42,7 +54,9 @@ class IsolatedProgram:
 
     def __init__(self, program: Program, engine: str, options: Options, suspects: Sequence[Lack] = ()) -> None:
         self._path = program.path
+        self._program = program
         self._engine = engine
+        self._options = options
         self._suspects = tuple(suspects)
         self._child = ChildProcess(_TITLES.get(engine, engine), _START, "install the engine again", self._path)
         say = {"do": "load", "engine": engine, "settings": dict(options.settings)}
@@ -77,22 +91,55 @@ class IsolatedProgram:
         try:
             told, found = self._child.ask(say, arrays)
         except ChildDiedError as error:
-            raise self._blamed(error) from error
+            raise self._blamed(error, arrays if say.get("do") == "run" else None) from error
         refused = told.get("refused")
         if isinstance(refused, dict):
             raise self._refusal(refused)
         return told, found
 
-    def _blamed(self, error: ChildDiedError) -> EngineError:
-        """Names the nodes that may have killed it."""
+    def _blamed(self, error: ChildDiedError, feeds: Mapping[str, NDArray[Any]] | None) -> EngineError:
+        """Names the node that killed it; where that cannot be found out, all that may have."""
         if not self._suspects:
             return error
-        nodes = [f"{node} ({lack.op})" for lack in self._suspects for node in lack.nodes]
+        ops = {node: lack.op for lack in self._suspects for node in lack.nodes}
+        culprit = self._culprit(list(ops), feeds) if len(ops) > 1 else None
+        nodes = [f"{node} ({op})" for node, op in ops.items() if culprit in (None, node)]
         shown = ", ".join(nodes[:_MOST_NODES])
         more = f" and {len(nodes) - _MOST_NODES} more" if len(nodes) > _MOST_NODES else ""
         where = f"node {shown}" if len(nodes) == 1 else f"one of the nodes {shown}{more}"
         remedy = "run it with another engine ({engine='reference'})"
         return EngineError(f"{error.what} by {where}", path=self._path, remedy=remedy)
+
+    def _culprit(self, suspects: Sequence[str], feeds: Mapping[str, NDArray[Any]] | None) -> str | None:
+        """The first of the suspects, in the order in which they run, of which a process of its own dies, by bisection.
+
+        Each process computes the suspects up to one of them, from the same inputs. None if no process dies.
+        """
+        fed = usual_inputs(self._program) if feeds is None else frozenset(feeds)
+        flat = self._program.flat(fed)
+        order = [node.name for node in flat.graph.topological_order() if node.name in set(suspects)]
+        if not order or not self._dies(flat, order, feeds):
+            return None
+        low, high = 0, len(order)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._dies(flat, order[:middle], feeds):
+                high = middle
+            else:
+                low = middle
+        return order[high - 1]
+
+    def _dies(self, flat: FlatGraph, names: Sequence[str], feeds: Mapping[str, NDArray[Any]] | None) -> bool:
+        try:
+            program = _part(self._program, flat, names)
+            with IsolatedProgram(program, self._engine, self._options) as part:
+                if feeds is not None:
+                    part.run({key: feeds[key] for key in program.inputs})
+        except ChildDiedError:
+            return True
+        except TfsmithError:  # it refuses what is cut out; that is no death
+            return False
+        return False
 
     def _refusal(self, told: Mapping[str, Any]) -> EngineError:
         what, remedy = str(told.get("what", "")), told.get("remedy")
@@ -110,6 +157,20 @@ class IsolatedProgram:
             where=where if isinstance(where, str) else None,
             remedy=remedy if isinstance(remedy, str) else None,
         )
+
+
+def _part(whole: Program, flat: FlatGraph, names: Sequence[str]) -> FlatProgram:
+    """Some nodes of a program, with all that they need."""
+    outputs: dict[str, Port] = {}
+    for name in names:
+        definition = flat.graph.op_def(flat.graph[name].op)
+        kinds = () if definition is None else definition.output_types(flat.graph[name].attrs)
+        outputs |= {f"{name}:{number}": Port(f"{name}:{number}", kind, UNKNOWN) for number, kind in enumerate(kinds)}
+    needed = flat.graph.ancestors(dict.fromkeys(names))
+    graph = flat.graph.replace(nodes=tuple(node for node in flat.graph if node.name in needed))
+    inputs = {key: name for key, name in flat.inputs.items() if parse_input(name).node in needed}
+    cut = FlatGraph(graph, inputs, {key: port.tensor for key, port in outputs.items()})
+    return FlatProgram(whole.path, {key: whole.inputs[key] for key in inputs}, outputs, cut)
 
 
 def main() -> None:

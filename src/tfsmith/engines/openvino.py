@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program
+from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
@@ -291,7 +291,7 @@ class OpenVino:
         """What OpenVINO's frontend cannot convert, with the nodes; converts, but neither compiles nor runs."""
         self._require()
         try:
-            _Converted(program, _usual(program))
+            _Converted(program, usual_inputs(program))
         except LackError as error:
             return error.lacks
         return ()
@@ -327,7 +327,7 @@ class OpenVinoProgram:
         self._settings = {**_SETTINGS, **options.settings}
         self._core = openvino.Core()
         self._ready: dict[tuple[frozenset[str], frozenset[tuple[str, int]]], _Request] = {}
-        fed = _usual(program)
+        fed = usual_inputs(program)
         if any(program.inputs[key].shape.dims is None for key in fed):
             _check_ops(program, fed)
         else:
@@ -365,10 +365,6 @@ def _notes(program: Program) -> tuple[str, ...]:
     if any(port.dtype is not None and port.dtype.base.name == "float64" for port in ports):
         return ("OpenVINO computes float64 as float32; for all digits take TensorFlow",)
     return ()
-
-
-def _usual(program: Program) -> frozenset[str]:
-    return frozenset(key for key, port in program.inputs.items() if port.required)
 
 
 def _check_ops(program: Program, fed: frozenset[str]) -> None:

@@ -13,7 +13,7 @@ from tfsmith.engines.protocol import FlatGraph, Port, ProgramFiles, ProgramStart
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import SERVING_DEFAULT, Collection, Signature, TensorInfo
+from tfsmith.ir.metagraph import SERVING_DEFAULT, Collection, MetaGraph, Signature, TensorInfo
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
@@ -32,7 +32,7 @@ from tfsmith.passes.interface import (
     output_type,
 )
 
-__all__ = ["ModelProgram", "make_program"]
+__all__ = ["FlatProgram", "ModelProgram", "make_program"]
 
 _TAGS = ("serve",)
 """What a SavedModel of a graph without tags gets when it is written."""
@@ -140,6 +140,9 @@ def _inputs(
             required = tensor.node in needed and not _has_default(graph, tensor.node)
             ports[_key(tensor)] = Port(candidate.tensor, candidate.dtype, candidate.shape, required)
     named = {port.tensor for port in ports.values()}
+    inside = {parse_input(name).node for name in named} & needed  # what only an inner input needs is never asked for
+    if any(graph[name].op not in PLACEHOLDERS for name in inside):
+        needed = graph.ancestors(starts, known=(cut | inside) - set(starts))
     for node in graph:
         if node.op in PLACEHOLDERS and node.name in needed and f"{node.name}:0" not in named:
             tensor = Endpoint(node.name, 0)
@@ -333,3 +336,42 @@ class ModelProgram:
         )
         model = records.replace(self.model.alone(), meta_graphs=(whole,), raw=None)
         return freeze_pass(model, self._options(keep_init=True))
+
+
+class FlatProgram:
+    """A part of a program, which is one graph without variables, as a program of its own.
+
+    Attributes:
+        path: Where the model lies.
+        inputs: What it takes, by key; all of that is always fed.
+        outputs: What it gives, by key.
+        graph: Its nodes.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        inputs: Mapping[str, Port],
+        outputs: Mapping[str, Port],
+        flat: FlatGraph,
+        start: ProgramStart | None = None,
+    ) -> None:
+        self.path = path
+        self.inputs = inputs
+        self.outputs = outputs
+        self.graph = flat.graph
+        self._flat = flat
+        self._start = start
+
+    def flat(self, fed: frozenset[str]) -> FlatGraph:
+        """The graph."""
+        return self._flat
+
+    def start(self) -> ProgramStart | None:
+        """What fills its tables; None if there is nothing to fill."""
+        return self._start
+
+    def files(self, folder: Path, write: WriteModel) -> ProgramFiles:
+        """The graph as a file."""
+        write(Model("graphdef", (MetaGraph(Part.of(self.graph)),)), folder / "graph.pb", "pb")
+        return ProgramFiles("graph", folder / "graph.pb", self._flat.inputs, self._flat.outputs)

@@ -35,6 +35,7 @@ __all__ = [
     "ENGINES",
     "engine_named",
     "cut_graph",
+    "usual_inputs",
 ]
 
 _SHOWN_NODES = 3
@@ -174,6 +175,11 @@ class Program(Protocol):
     def files(self, folder: Path, write: WriteModel) -> ProgramFiles:
         """What TensorFlow loads: the model's own files, or what `write` writes into `folder`."""
         ...
+
+
+def usual_inputs(program: Program) -> frozenset[str]:
+    """The keys of the inputs that must be fed."""
+    return frozenset(key for key, port in program.inputs.items() if port.required)
 
 
 @record

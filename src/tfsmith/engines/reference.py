@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program
+from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import parse_input
@@ -35,7 +35,7 @@ class Reference:
 
     def lacks(self, program: Program) -> tuple[Lack, ...]:
         """The ops that it has no value for, with their nodes; runs nothing."""
-        flat = program.flat(_usual(program))
+        flat = program.flat(usual_inputs(program))
         return _lacks(flat.graph, _output_nodes(flat))
 
     def compile(self, program: Program, options: Options) -> ReferenceProgram:
@@ -44,10 +44,6 @@ class Reference:
             what = "it cannot load TensorFlow's op libraries"
             raise LackError(self.name, [Lack("custom ops", (), what)], path=program.path, remedy=_OTHER)
         return ReferenceProgram(program)
-
-
-def _usual(program: Program) -> frozenset[str]:
-    return frozenset(key for key, port in program.inputs.items() if port.required)
 
 
 def _lacks(graph: Graph, wanted: Iterable[str]) -> tuple[Lack, ...]:
@@ -105,7 +101,7 @@ class ReferenceProgram:
         self._lines: list[str] = []
         self._plans: dict[frozenset[str], tuple[Plan, tuple[str, ...]]] = {}
         try:
-            self._plan(_usual(program))
+            self._plan(usual_inputs(program))
             self._start()
         except TfsmithError as error:
             raise error.at(error.path or program.path) from error

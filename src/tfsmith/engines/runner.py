@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from tfsmith.engines.choose import compile_on
 from tfsmith.engines.compare import compare_arrays, non_finite, tolerance_for
 from tfsmith.engines.feeds import bind_feeds, find_input, unknown_input
+from tfsmith.engines.onnxruntime import OnnxProgram
 from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import ENGINES, Compiled, LackError, Options, Port, engine_named
+from tfsmith.engines.split import SPLIT, compile_split
 from tfsmith.errors import EngineError, TfsmithError, UsageError
 from tfsmith.storage.sink import explained
 
@@ -62,6 +64,8 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
         EngineError: No engine is installed that has all that the program needs.
         UsageError: There is no such engine.
     """
+    if isinstance(program, OnnxProgram):
+        return Runner(program, "onnxruntime", program.compiled())
     names = ENGINES if engine == AUTO else (engine,)
     if engine == AUTO and options.op_libraries:
         names = ("tensorflow",)  # the only one that can load them
@@ -79,6 +83,9 @@ def compile_program(program: ModelProgram, engine: str, options: Options) -> Run
         except LackError as refused:
             error = refused
             refusals.append(refused.what)
+            parts = compile_split(program, options, refused.lacks) if name == "openvino" and engine == AUTO else None
+            if parts is not None:
+                return Runner(program, SPLIT, parts)
         except TfsmithError as refused:
             if name == names[-1]:
                 raise

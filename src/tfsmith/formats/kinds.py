@@ -99,8 +99,8 @@ ALL_KINDS: tuple[FileKind, ...] = (
 _OF_MODEL: MappingProxyType[Kind, FileKind] = MappingProxyType(
     {"graphdef": "pb", "metagraph": "meta", "saved_model": "saved_model", "checkpoint": "checkpoint"}
 )
-_CKPT = re.compile(r"\.ckpt(-\d+)?$")
-_PART = re.compile(r"\.(index|data-\d{5}-of-\d{5})$")
+_CKPT = r"\.ckpt(-\d+)?$"
+_PART = r"\.(index|data-\d{5}-of-\d{5})$"
 _SET = r"(\.meta|\.index|\.data-\d{5}-of-\d{5})"
 
 
@@ -178,7 +178,7 @@ def destination_of(
     """
     found = kind_of(path, _kept(kind, path) if chosen == "keep" else chosen, may=may)
     target = Path(path)
-    part = _PART.search(target.name)
+    part = re.search(_PART, target.name)
     if part and found == "checkpoint":
         what, prefix = "this is the name of one file of a checkpoint", target.name[: part.start()]
         raise OutputError(what, path=target, remedy=f"pass the prefix {prefix}")
@@ -222,6 +222,8 @@ def kind_of(
         raise OutputError(f"there is no format {chosen!r}", path=path, remedy=f"use {', '.join(may)}")
     if found not in KINDS:
         what = f"the ending {found} is of no kind of file that is written"
+    elif found == "onnx":
+        what = "only `tfsmith convert` writes ONNX"
     elif KINDS[found].holds is None:
         what = f"this version cannot write {KINDS[found].title}"
     else:
@@ -234,9 +236,9 @@ def _by_ending(path: str) -> str:
     if path.endswith(("/", os.sep)):
         return "saved_model"
     name = Path(path).name
-    if _CKPT.search(name):
+    if re.search(_CKPT, name):
         return "checkpoint"
-    if _PART.search(name):
+    if re.search(_PART, name):
         return "checkpoint"  # one file of it, which is refused with what to pass
     ending = Path(path).suffix
     if not ending or ending[1:].isdecimal():  # "v1.0" has no ending

@@ -9,13 +9,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tfsmith.formats.kinds import MAIN_FILES, find_main_file
 from tfsmith.formats.sniff import sniff
 from tfsmith.ir.model import Model
 from tfsmith.storage.span import Span, open_file
 from tfsmith.wire.scan import BYTES, fields
 from tfsmith.wire.schema import child_message, fields_of
 
-__all__ = ["KERAS_METADATA", "UnknownField", "keras_layers", "text_in_disguise", "unknown_fields"]
+__all__ = [
+    "KERAS_METADATA",
+    "UnknownField",
+    "keras_layers",
+    "other_main_files",
+    "text_in_disguise",
+    "unknown_fields",
+]
 
 KERAS_METADATA = "keras_metadata.pb"
 _MESSAGES = MappingProxyType({"graphdef": "GraphDef", "metagraph": "MetaGraphDef", "saved_model": "SavedModel"})
@@ -50,6 +58,14 @@ def _unknown(message: str, span: Span) -> Iterator[UnknownField]:
         child = known[field.number]
         if child in _SHELLS and field.wire_type == BYTES:
             yield from _unknown(child, Span(span.source, field.start, field.stop))
+
+
+def other_main_files(model: Model) -> Iterator[str]:
+    """The main files of a SavedModel's folder that were not the one that was opened."""
+    if model.kind == "saved_model" and model.path is not None and model.path.is_dir():
+        there = [name for name in MAIN_FILES if (model.path / name).is_file()]
+        opened = find_main_file(model.path)
+        yield from (name for name in there if opened is None or name != opened.name)
 
 
 def text_in_disguise(model: Model) -> Path | None:

@@ -22,7 +22,7 @@ from tfsmith.storage.span import Span, from_bytes, open_file, real_path
 
 __all__ = ["attach_checkpoint", "open_model", "open_bytes"]
 
-_DATA = re.compile(r"(.+)\.data-\d{5}-of-\d{5}$")
+_DATA = r"(.+)\.data-\d{5}-of-\d{5}$"
 _MESSAGES = MappingProxyType({"graphdef": "GraphDef", "metagraph": "MetaGraphDef", "saved_model": "SavedModel"})
 _STEP_WHAT = "{step} chooses among the checkpoints of a folder"
 
@@ -107,7 +107,7 @@ def _open(path: Path, step: int | None) -> Model:
         from tfsmith.formats.savedmodel.folder import open_saved_model
 
         return open_saved_model(path.parent, path)
-    data = _DATA.fullmatch(path.name)
+    data = re.fullmatch(_DATA, path.name)
     if data:
         remedy = _set_remedy(path.with_name(data[1]))
         raise WrongFileError("this is a shard of a checkpoint's data", path=path, remedy=remedy)
@@ -213,7 +213,7 @@ def _prefix(path: Path) -> Path:
     """A checkpoint given by its prefix, or by one of its files."""
     if path.name == ".index":
         return path.parent
-    name = _DATA.sub(r"\1", path.name)
+    name = re.sub(_DATA, r"\1", path.name)
     for ending in (".index", ".meta"):
         name = name.removesuffix(ending)
     return path.with_name(name)

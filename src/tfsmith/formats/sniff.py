@@ -15,7 +15,7 @@ __all__ = ["Sniffed", "refuse_foreign", "refuse_pointer", "sniff"]
 _TABLE_MAGIC = b"\x57\xfb\x80\x8b\x24\x75\x47\xdb"
 _PEEK = 64
 _META_GRAPH_FIELDS = 7
-_OP = re.compile(rb"[A-Za-z_][A-Za-z0-9_.>\-]*")
+_OP = rb"[A-Za-z_][A-Za-z0-9_.>\-]*"
 
 _HDF5 = b"\x89HDF\r\n\x1a\n"
 _LFS = (0, b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull` to fetch it")
@@ -119,14 +119,14 @@ _TEXT_KINDS = (
     ("pattern", ("seed_nodes", "internal_nodes")),
     ("recipe", ("source_pattern", "target_node")),
 )
-_WORD = re.compile(r"(?:\s|#[^\n]*\n)*([A-Za-z_]\w*)\s*[:{<]")
+_WORD = r"(?:\s|#[^\n]*\n)*([A-Za-z_]\w*)\s*[:{<]"
 
 
 def _text_kind(span: Span) -> Sniffed | None:
     head = span.source.buffer[span.start : min(span.start + 65536, span.stop)].tobytes()
     if b"\x00" in head[:512]:
         return None
-    found = _WORD.match(head.decode("utf-8", "replace"))
+    found = re.match(_WORD, head.decode("utf-8", "replace"))
     if found is None:
         return None
     for kind, names in _TEXT_KINDS:
@@ -227,4 +227,4 @@ def _is_node(span: Span, field: RawField) -> bool:
     if 1 not in inside or 2 not in inside:
         return False
     op = span.source.buffer[inside[2].start : min(inside[2].stop, inside[2].start + 200)].tobytes()
-    return _OP.fullmatch(op) is not None
+    return re.fullmatch(_OP, op) is not None

@@ -117,7 +117,8 @@ class DType(Immutable):
         if name.startswith(_IN_ML_DTYPES):
             return _ml_dtype(name)
         if self.base.itemsize == 0:
-            raise UnsupportedError(f"dtype {name} has no values that can be read outside of TensorFlow")
+            what = f"dtype {name} has no values that can be read outside of TensorFlow"
+            raise UnsupportedError(what, remedy="leave this tensor out, or read it with TensorFlow")
         return numpy.dtype(name.removeprefix("q") if name.startswith("q") else name)
 
 

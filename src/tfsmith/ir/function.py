@@ -38,7 +38,9 @@ class FunctionParts(Immutable):
 
     def __post_init__(self) -> None:
         for name in ("ret", "control_ret", "attrs", "arg_attrs"):
-            object.__setattr__(self, name, FrozenDict(getattr(self, name)))
+            value = getattr(self, name)
+            if not isinstance(value, Immutable):
+                object.__setattr__(self, name, FrozenDict(value))
 
 
 class Function(Body):

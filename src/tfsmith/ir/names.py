@@ -83,13 +83,13 @@ def _affordable(wanted: str, names: Iterable[str]) -> Iterator[str]:
 OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 """Under this key TensorFlow 2 stores which Python object each tensor belongs to."""
 
-_SLOT = re.compile(
+_SLOT = (
     r"/(Adam|Adam_1|adam_m|adam_v|Momentum|RMSProp|RMSProp_1|Adagrad|Adadelta|Adadelta_1|Ftrl|Ftrl_1|AdamWeightDecay\w*|"
     r"LAMB\w*|m|v)$|\.OPTIMIZER_SLOT/|/_optimizer/|^optimizer_weights/|^optimizer/vars/"
 )
-_SHORT = re.compile(r"/[mv]$")
-_IN_OPTIMIZER = re.compile(r"(^|/)(Adam\w*|Nadam\w*|LAMB\w*|Lamb\w*|RMSprop|SGD|Adagrad|Adamax)/")
-_OTHERS = re.compile(
+_SHORT = r"/[mv]$"
+_IN_OPTIMIZER = r"(^|/)(Adam\w*|Nadam\w*|LAMB\w*|Lamb\w*|RMSprop|SGD|Adagrad|Adamax)/"
+_OTHERS = (
     r"(^|/)(global_step|beta[12]_power(_\d+)?)$|(^|/)_?optimizer/|^optimizer_weights/|^keras_api/metrics/"
     r"|(^|/)seed_generator(_state$|/vars/\d+$)|^metrics/.+/vars/\d+$|^save_counter/\.ATTRIBUTES/VARIABLE_VALUE$"
 )
@@ -97,7 +97,7 @@ _OTHERS = re.compile(
 
 def is_optimizer_slot(name: str) -> bool:
     """Whether a variable, by its name, belongs to an optimizer and not to the model."""
-    return _SLOT.search(name) is not None
+    return re.search(_SLOT, name) is not None
 
 
 def training_names(names: Collection[str]) -> set[str]:
@@ -107,8 +107,8 @@ def training_names(names: Collection[str]) -> set[str]:
     only if there is an `x`, or an optimizer in its path: a layer may well have a weight called `v`.
     """
     known = frozenset(names)
-    return {name for name in known if _OTHERS.search(name) or (is_optimizer_slot(name) and _is_sure(name, known))}
+    return {name for name in known if re.search(_OTHERS, name) or (is_optimizer_slot(name) and _is_sure(name, known))}
 
 
 def _is_sure(name: str, known: frozenset[str]) -> bool:
-    return _SHORT.search(name) is None or name[:-2] in known or _IN_OPTIMIZER.search(name) is not None
+    return re.search(_SHORT, name) is None or name[:-2] in known or re.search(_IN_OPTIMIZER, name) is not None

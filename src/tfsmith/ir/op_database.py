@@ -7,7 +7,6 @@ read when somebody asks for that.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
@@ -29,15 +28,23 @@ OpLookup = Callable[[str], "OpDef | None"]
 class OpDatabase(Mapping[str, OpDef]):
     """Op definitions by name. Lookups in the packaged part decode one line each."""
 
-    def __init__(self, version: str, lines: Mapping[str, str]) -> None:
-        self.version = version
-        """The TensorFlow release that the packaged part was taken from."""
+    def __init__(self, header: str, lines: Mapping[str, str]) -> None:
+        self._header = header
         self._lines = lines
         self._decoded: dict[str, OpDef] = {}
+
+    @property
+    def version(self) -> str:
+        """The TensorFlow release that the packaged part was taken from."""
+        import json
+
+        return str(json.loads(self._header)["tensorflow"])
 
     def __getitem__(self, name: str) -> OpDef:
         found = self._decoded.get(name)
         if found is None:
+            import json  # not loaded by who only asks whether there is such an op
+
             found = self._decoded[name] = _op(name, json.loads(self._lines[name]))
         return found
 
@@ -57,7 +64,7 @@ def builtin_ops() -> OpDatabase:
     text = zlib.decompress(Path(__file__).with_name("ops.json.zlib").read_bytes()).decode()
     header, *rows = text.splitlines()
     lines = dict(row.split("\t", 1) for row in rows)
-    return OpDatabase(str(json.loads(header)["tensorflow"]), lines)
+    return OpDatabase(header, lines)
 
 
 @cache

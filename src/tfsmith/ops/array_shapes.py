@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from tfsmith.limits import MAX_RANK
-from tfsmith.ops.shapes import Ask, reduced, shape, shape_from
+from tfsmith.ops.shapes import Ask, reduced, refusal, shape, shape_from
 from tfsmith.ops.sizes import (
     NOTHING,
     Conflict,
@@ -334,6 +334,17 @@ def _slice(ask: Ask) -> Known:
     return Known(tuple(kept), found if len(found) == count and starts[0] >= 0 else None)
 
 
+@refusal("Slice")
+def _slice_outside(ask: Ask) -> None:
+    dims, starts, sizes = ask.dims(0), ask.numbers(1), ask.numbers(2)
+    if dims is None or starts is None or sizes is None or not len(dims) == len(starts) == len(sizes):
+        return
+    for dim, start, size in zip(dims, starts, sizes, strict=True):
+        is_outside = isinstance(dim, int) and start + max(size, 0) > dim
+        if size < -1 or start < 0 or is_outside:
+            raise Conflict(f"{size} elements from {start} on are taken of shape {text(dims)}")
+
+
 @shape("StridedSlice", values=True)
 def _strided_slice(ask: Ask) -> Known:
     dims, strides = ask.dims(0), ask.numbers(3)
@@ -488,6 +499,13 @@ def _tile(ask: Ask) -> Known:
     if len(counts) != len(dims):
         raise Conflict(f"shape {text(dims)} is repeated by {len(counts)} numbers")
     return Known(tuple(times(pair) for pair in zip(dims, counts, strict=True)))
+
+
+@refusal("Tile")
+def _tile_negative(ask: Ask) -> None:
+    for count in ask.numbers(1) or ():
+        if count < 0:
+            raise Conflict(f"shape {text(ask.dims(0))} is repeated {count} times")
 
 
 @shape("Pad PadV2 MirrorPad")

@@ -16,6 +16,7 @@ __all__ = [
     "BATCH_NORMS",
     "CALLS",
     "CONTROL_FLOW",
+    "CONVOLUTIONS",
     "Call",
     "DIRECT_CALLS",
     "ENTERS",
@@ -37,16 +38,20 @@ __all__ = [
     "NEVER_OUTPUTS",
     "NEXT_ITERATIONS",
     "ORDERING",
+    "NAMED_BY_ATTR",
     "PASSES_ON",
     "PIPELINES",
     "PLACEHOLDERS",
+    "PRODUCTS",
     "REDUCTIONS",
     "REF_WRITES",
     "RESTORES",
     "SAVER_OPS",
     "SAVES",
     "SHAPES",
+    "PROTO_CODECS",
     "SHAPE_INPUTS",
+    "SIZE_JOINS",
     "SHAPE_MATH",
     "SHAPE_QUERIES",
     "SOME_OF_INPUT",
@@ -54,6 +59,7 @@ __all__ = [
     "TABLES",
     "TABLE_FILLS",
     "VARIABLES",
+    "WHOLE_REFUSALS",
     "WITHOUT_OUTPUTS",
 ]
 
@@ -196,20 +202,36 @@ ALLOCATIONS: Mapping[str, int] = MappingProxyType(
     dict.fromkeys(
         _ops(
             "Fill Empty RandomUniform RandomUniformInt RandomStandardNormal TruncatedNormal StatelessRandomUniform "
-            "StatelessRandomNormal StatelessTruncatedNormal"
+            "StatelessRandomNormal StatelessTruncatedNormal StatelessRandomUniformV2 StatelessRandomNormalV2 "
+            "StatelessTruncatedNormalV2 TensorArray TensorArrayV2 TensorArrayV3"
         ),
         0,
     )
-    | dict.fromkeys(_ops("BroadcastTo Tile TensorListReserve"), 1)
-    | {"ScatterNd": 2}
+    | dict.fromkeys(_ops("BroadcastTo Tile TensorListReserve OneHot Bincount Range SparseToDense"), 1)
+    | dict.fromkeys(_ops("ScatterNd LinSpace"), 2)
 )
 """They make a tensor whose size a value says; with the number of that input."""
 ID_INPUTS: Mapping[str, int] = MappingProxyType({"Gather": 1, "GatherV2": 1, "ResourceGather": 1, "GatherNd": 1})
 """They take rows by their ids; with the number of the input that has the ids."""
 
+WHOLE_REFUSALS = _ops(
+    "Range FloorDiv Div TruncateDiv FloorMod Mod TruncateMod Pow InvertPermutation UnravelIndex BroadcastArgs ListDiff"
+)
+"""They refuse some whole numbers, such as a divisor of 0."""
+
 # Others
 
+SIZE_JOINS = PASSES_ON | _ops("Pack ConcatV2 Cast ExpandDims")
+"""They put a tensor of sizes together from others."""
+PROTO_CODECS = _ops("DecodeProtoV2 EncodeProto")
+"""An attribute of theirs may name a file that says what messages look like."""
+NAMED_BY_ATTR = _ops("FixedUnigramCandidateSampler")
+"""They read a file only if an attribute names one."""
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
+PRODUCTS = _ops("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum")
+"""They multiply each number of a weight once for each row."""
+CONVOLUTIONS = _ops("Conv2D Conv3D DepthwiseConv2dNative Conv2DBackpropInput")
+"""They multiply each number of a weight once for each place of an image."""
 GIVEN = _ops("Const Placeholder NoOp")
 """They compute nothing."""
 LEAST_RANK: Mapping[str, int] = MappingProxyType({"Where": 1})

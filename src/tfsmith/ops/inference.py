@@ -20,7 +20,7 @@ from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ops.families import CALLS, LOOPS, PASSES_ON, PLACEHOLDERS
-from tfsmith.ops.shapes import computed_ops, infer
+from tfsmith.ops.shapes import check_run, computed_ops, infer, refusing_ops
 from tfsmith.ops.sizes import NOTHING, Conflict, Dims, Known
 from tfsmith.records import record
 
@@ -61,6 +61,7 @@ def find_conflicts(graph: Graph) -> tuple[ShapeConflict, ...]:
     for body in (graph, *graph.library.values()):
         for node in body:
             inference.known(body, Endpoint(node.name, 0))
+            inference.check_run(body, node)
     return tuple(inference.conflicts)
 
 
@@ -138,6 +139,14 @@ class Inference:
             self._look(body, name)
             found = known[name]
         return found[output] if 0 <= output < len(found) else NOTHING
+
+    def check_run(self, body: Body, node: Node) -> None:
+        """Notes a conflict where a node would refuse what it takes when it runs."""
+        if node.op in refusing_ops():
+            try:
+                check_run(node.op, [self.known(body, tensor) for tensor in self.inputs(body, node)], node.attrs)
+            except Conflict as conflict:
+                self.conflicts.append(ShapeConflict(body.title, node.name, node.op, str(conflict)))
 
     def shape(self, body: Body, tensor: Endpoint) -> Shape:
         """The shape of a tensor, as far as it is known."""

@@ -23,11 +23,14 @@ from tfsmith.storage.span import Span
 
 __all__ = [
     "Ask",
+    "check_run",
     "computed_ops",
     "constant",
     "flat_values",
     "infer",
     "reduced",
+    "refusal",
+    "refusing_ops",
     "shape",
     "shape_from",
     "shape_functions",
@@ -133,6 +136,7 @@ Rule = Callable[[Ask], "Known | tuple[Known, ...]"]
 _Rule = TypeVar("_Rule", bound=Rule)
 _RULES: dict[str, Rule] = {}
 _COMPUTED: set[str] = set()
+_REFUSALS: dict[str, Callable[[Ask], None]] = {}
 
 
 def shape(ops: str, *, values: bool = False) -> Callable[[_Rule], _Rule]:
@@ -144,6 +148,33 @@ def shape(ops: str, *, values: bool = False) -> Callable[[_Rule], _Rule]:
         return rule
 
     return declare
+
+
+def refusal(ops: str) -> Callable[[Callable[[Ask], None]], Callable[[Ask], None]]:
+    """Declares the function that raises Conflict for what these ops refuse only when they run, not by their shapes."""
+
+    def declare(rule: Callable[[Ask], None]) -> Callable[[Ask], None]:
+        _REFUSALS.update(dict.fromkeys(ops.split(), rule))
+        return rule
+
+    return declare
+
+
+@cache
+def refusing_ops() -> frozenset[str]:
+    """The ops that `check_run` knows."""
+    import_module("tfsmith.ops.array_shapes")
+    return frozenset(_REFUSALS)
+
+
+def check_run(op: str, inputs: Sequence[Known], attrs: Mapping[str, Attr]) -> None:
+    """Raises for inputs that a node takes by their shapes, but refuses when it runs.
+
+    Raises:
+        Conflict: It refuses them.
+    """
+    if op in refusing_ops():
+        _REFUSALS[op](Ask(op, inputs, attrs, 1))
 
 
 @cache
@@ -651,3 +682,55 @@ def _sparse_cross_entropy(ask: Ask) -> tuple[Known, ...]:
 )
 def _random(ask: Ask) -> Known:
     return Known(shape_from(ask.known(0)))
+
+
+# What ops refuse only when they run
+
+
+@refusal("All Any Max Mean Min Prod Sum EuclideanNorm")
+def _axis_twice(ask: Ask) -> None:
+    dims, axes = ask.dims(0), ask.numbers(1)
+    if dims is not None and axes is not None and len({axis % max(len(dims), 1) for axis in axes}) < len(axes):
+        raise Conflict(f"axes {', '.join(map(str, axes))} of shape {text(dims)} are reduced, one of them twice")
+
+
+@refusal("ResizeBilinear ResizeNearestNeighbor ResizeBicubic ResizeArea")
+def _resized_to_nothing(ask: Ask) -> None:
+    if any(size <= 0 for size in ask.numbers(1) or ()):
+        raise Conflict(f"images are resized to {ask.numbers(1)}")
+
+
+@refusal("DepthwiseConv2dNative")
+def _unequal_strides(ask: Ask) -> None:
+    strides = ask.integers("strides")
+    at = 2 if ask.text("data_format", "NHWC").startswith("NC") else 1
+    if len(strides) == 4 and strides[at] != strides[at + 1]:
+        raise Conflict(f"the strides are {', '.join(map(str, strides))}: rows and columns must have the same")
+
+
+@refusal("MatrixBandPart")
+def _too_many_diagonals(ask: Ask) -> None:
+    dims = ask.at_least(0, 2)
+    for number in (1, 2):
+        ask.dims(number, 0)
+        size, kept = None if dims is None else dims[number - 3], ask.numbers(number)
+        if isinstance(size, int) and kept is not None and kept[0] > size:
+            raise Conflict(f"{kept[0]} diagonals are kept of shape {text(dims)}")
+
+
+@refusal("ArgMax ArgMin")
+def _greatest_of_nothing(ask: Ask) -> None:
+    ask.dims(1, 0)
+    dims, axes = ask.dims(0), ask.numbers(1)
+    if dims is not None and axes and -len(dims) <= axes[0] < len(dims) and dims[axes[0]] == 0:
+        raise Conflict(f"the greatest of nothing is asked for, of shape {text(dims)}")
+
+
+@refusal("Cumsum Cumprod Roll")
+def _no_axis(ask: Ask) -> None:
+    ask.at_least(0, 1)
+
+
+@refusal("ReverseV2")
+def _axes_in_a_scalar(ask: Ask) -> None:
+    ask.dims(1, 1)

@@ -402,12 +402,19 @@ class Algebra:
         atom = (self._variance(inner, labels) if is_mean else None) or self.make((kind, found, bound), free)
         return self._term([*outer, (atom, 1.0)], number)
 
-    def softmax(self, value: Value, labels: frozenset[Label]) -> Value:
-        """The softmax over labels; what does not depend on them has no effect."""
+    def softmax(self, value: Value, labels: frozenset[Label], kind: str = "softmax") -> Value:
+        """The softmax over labels, or its logarithm ("logsoftmax"); what does not depend on them has no effect."""
         kept = tuple(item for item in value if labels.intersection(_product_labels(item[0])))
         found, axes = self.intern(kept, labels)
         bound = tuple(at for at, arg in enumerate(axes) if arg and labels.issuperset(arg))
-        return self.single(("softmax", found, bound), axes)
+        return self.single((kind, found, bound), axes)
+
+    def exp(self, value: Value) -> Value:
+        """The exponential; that of a softmax's logarithm is the softmax."""
+        atom = value[0][0][0][0] if len(value) == 1 and len(value[0][0]) == 1 else None
+        if atom is not None and value[0] == (((atom, 1.0),), 1.0) and self.head(atom)[0] == "logsoftmax":
+            return self.single(("softmax", *self.head(atom)[1:]), atom[1])
+        return self.apply("exp", value)
 
     def reduce_by(self, kind: str, value: Value, labels: frozenset[Label]) -> Value:
         """A reduction that is no sum, such as "max"."""
@@ -528,6 +535,8 @@ class Algebra:
                 found = self._gelu(product, number, atom)
             elif kind == "exp" and power == 1:
                 found = self._softmax_by_exp(product, number, atom)
+            elif kind == "sigmoid" and power == 1:
+                found = self._gelu_by_sigmoid(product, number, atom)
             if found is not None:
                 return found
         if self._is_sum(product):
@@ -575,6 +584,17 @@ class Algebra:
                 rest = [factor for factor in product if factor[0] not in (atom, gate)]
                 gelu = self.make(("gelu", base, function[0]), axes)
                 return self._term([*rest, (gelu, 1.0)], number * one * 2)
+        return None
+
+    def _gelu_by_sigmoid(self, product: Product, number: float, gate: Atom) -> Value | None:
+        """`x * sigmoid(2 * u)` as a GELU, where `1 + tanh(u)` would be its gate."""
+        half = scaled(self.value_of(class_of(self.head(gate)), gate[1]), 0.5)
+        for atom, power in product:
+            x = self.inside(atom)
+            if atom != gate and power == 1 and self._is_tanh(half, x, atom):
+                base, axes = self.intern(x)
+                rest = [factor for factor in product if factor[0] not in (atom, gate)]
+                return self._term([*rest, (self.make(("gelu", base, "tanh"), axes), 1.0)], number)
         return None
 
     @staticmethod

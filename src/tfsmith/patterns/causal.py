@@ -10,7 +10,7 @@ from tfsmith.patterns.algebra import Atom, Label, Value, constant_of
 from tfsmith.patterns.formula import Heads
 from tfsmith.patterns.raised import Raised
 
-__all__ = ["is_causal"]
+__all__ = ["is_causal", "shows_causal"]
 
 _THROUGH = MOVES | SLICES
 _SHIFTED = _THROUGH | ADDS | {"Sub"}
@@ -29,6 +29,21 @@ def is_causal(raised: Raised, heads: Heads) -> bool:
     if mask.kind != "added":
         return look.shows(mask.value, shown=mask.kind == "kept")
     return any(look.shows(((product, number),), shown=number > 0) for product, number in mask.value)
+
+
+def shows_causal(
+    raised: Raised, words: frozenset[Label], others: frozenset[Label], value: Value, *, shown: bool
+) -> bool:
+    """Whether a value is true just for words that are not behind a word; with `shown` false, for those that are.
+
+    Args:
+        raised: The raised graph.
+        words: The labels of the words that see.
+        others: The labels of the words that are seen.
+        value: What is true or false, as a number.
+        shown: Which of both.
+    """
+    return _Look(raised, words, others).shows(value, shown=shown)
 
 
 class _Look:
@@ -88,7 +103,7 @@ class _Look:
 
     def _counts(self, value: Value, labels: frozenset[Label]) -> bool:
         """Whether a value is the numbers of words along one axis, up to what is the same for all."""
-        terms = [(product, number) for product, number in value if product]
+        terms = [(product, number) for product, number in value if any(arg for (_, axes), _ in product for arg in axes)]
         if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1:
             return False
         atom, power = terms[0][0][0]

@@ -11,7 +11,7 @@ from tfsmith.errors import Note
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.body_editor import BodyEditor
-from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.function import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import free_name
@@ -19,9 +19,11 @@ from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Match, Miss, Query, Repeat, Unit, Variant
 from tfsmith.ops.families import SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.sizes import Size
 from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
 from tfsmith.patterns.architecture import LAYER, Layer, Stack, candidates, count_attentions, find_stacks, raised_bodies
+from tfsmith.patterns.causal import is_causal
 from tfsmith.patterns.formula import Attention, Bound, Dense, Heads, Kernel, Search, Var
 from tfsmith.patterns.raised import Raised, Reading
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, lost_users
@@ -281,14 +283,29 @@ class _Fusion:
             self._tensors.setdefault(number, []).append((tensor, reading, axes))
 
     def parts(self, stack: Stack) -> Iterator[Stack]:
-        """A stack, cut behind each layer whose output something else takes."""
+        """A stack, cut behind each layer whose output something else takes, and where layers are of another kind."""
         layers: list[Layer] = []
         for number, layer in enumerate(stack.layers):
             layers.append(layer)
-            is_last = number + 1 == len(stack.layers)
-            if is_last or (not self._keep_shared and self._is_used_besides(layer, stack.layers[number + 1])):
+            after = stack.layers[number + 1] if number + 1 < len(stack.layers) else None
+            if (
+                after is None
+                or self._settings(layer) != self._settings(after)
+                or (not self._keep_shared and self._is_used_besides(layer, after))
+            ):
                 yield Stack(stack.kind, tuple(layers))
                 layers = []
+
+    def _settings(self, layer: Layer) -> tuple[object, ...]:
+        """What must be the same for all layers of one node."""
+        mask = layer.heads.mask
+        return (
+            *(layer.kernel(name).width for name in ("output", "inner")),
+            layer.heads.number,
+            layer.found["activation"],
+            layer.norm("norm1").epsilon,
+            *(self._algebra.intern(mask.value)[0], mask.kind, mask.fill, mask.is_cleared),
+        )
 
     def _is_used_besides(self, layer: Layer, after: Layer) -> bool:
         """Whether something besides the next layer takes what a layer gives."""
@@ -336,8 +353,7 @@ class _Fusion:
         """
         last = stack.layers[-1]
         attrs = self._attributes(stack)
-        mask, adder = self._mask(stack)
-        is_turned = stack.layers[0].heads.mask.kind == "hidden"
+        mask, adder, is_turned = self._mask(stack)
         embedded, rank = self._embedded(stack)
         shape = self._output_shape(last, rank)
         weights = [weight for layer in stack.layers for weight in self._weights(layer)]
@@ -350,7 +366,7 @@ class _Fusion:
         attrs |= {"MaskT": kind, "MaskAdder": adder, "NumWeights": len(weights)}
         if stack.layers[0].heads.mask.is_cleared:
             attrs["ClearMasked"] = True
-        hides = editor.add("LogicalNot", [mask]) if is_turned else mask
+        hides = self._turned(mask, kind) if is_turned else mask
         inputs: list[Any] = [embedded, hides, *(self._made(weight) for weight in weights)]
         scope = _common_scope([layer.output.node for layer in stack.layers])
         node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
@@ -394,7 +410,8 @@ class _Fusion:
             if not is_close(layer.heads.scale, 1 / sqrt(hidden // heads)):
                 raise _CannotFuseError(f"its scores are multiplied by {layer.heads.scale:g}, not by 1/sqrt(head size)")
             if len(epsilons) != 1:
-                raise _CannotFuseError("its two layer norms have different epsilons")
+                both = " and ".join(f"{one:g}" for one in sorted(epsilons))
+                raise _CannotFuseError(f"the two layer norms of a layer have the epsilons {both}; the op has one")
             found.add((hidden, heads, inner, str(layer.found["activation"]), epsilons.pop()))
         if len(found) != 1:
             raise _CannotFuseError("its layers differ in size, activation or epsilon")
@@ -416,8 +433,18 @@ class _Fusion:
         size = self._algebra.extent(tuple(stack.layers[-1].heads.words))
         return size if isinstance(size, int) else _LONGEST
 
-    def _mask(self, stack: Stack) -> tuple[Endpoint, float]:
-        """The tensor that is 1 for each word that counts, and what is added to the scores of the others.
+    def _turned(self, mask: Endpoint, kind: DType) -> Any:
+        """A mask that is 1 where another is 0."""
+        if kind.name == "bool":
+            return self._editor.add("LogicalNot", [mask])
+        import numpy
+
+        return self._editor.add("Sub", [self._editor.const(numpy.ones((), kind.numpy())), mask])
+
+    def _mask(self, stack: Stack) -> tuple[Endpoint, float, bool]:
+        """The tensor that is 1 for each word that counts, what is added to the scores of the others, and whether not.
+
+        If not, the tensor is 1 for each word that does not count.
 
         Raises:
             _CannotFuseError: There is no such tensor.
@@ -432,8 +459,13 @@ class _Fusion:
             raise _CannotFuseError("its layers have different masks")
         if len(mask.value) != 1:
             raise _CannotFuseError("it has no mask, and the op needs one" if not mask.value else "it has several masks")
+        if is_causal(self._raised, heads):
+            raise _CannotFuseError("its mask hides the words behind each word, as in a decoder")
         product, factor = mask.value[0]
         value, adder = ((product, 1.0),), -factor  # a softmax does not see what is taken off everywhere
+        is_turned = mask.kind == "hidden"
+        if mask.kind == "added" and factor < 0 and self._raised.is_indicator(value):
+            adder, is_turned = factor, True
         if mask.kind != "added":
             adder = mask.fill
             if adder > -_LARGE:
@@ -443,7 +475,7 @@ class _Fusion:
             raise _CannotFuseError("its mask is added to the scores in a way that the op does not know")
         tensors = sorted(self._laid_out(value, heads), key=self._is_unusual)
         if tensors:
-            return tensors[0], adder
+            return tensors[0], adder, is_turned
         raise _CannotFuseError("its mask is laid out in a way that the op does not know")
 
     def _is_unusual(self, mask: Endpoint) -> bool:
@@ -551,11 +583,12 @@ class _Fusion:
         """A kernel and its bias: with an axis for each group of labels, or with the rows and the columns joined."""
         apart = (*map(tuple, rows), *map(tuple, columns))
         flat_rows, flat_columns = _joined(rows), _joined(columns)
-        axes = found.kernel[1]
+        axes = tuple(arg for arg in found.kernel[1] if arg)  # a kernel of one pixel has axes of size one
+        shape = None if axes == found.kernel[1] else tuple(map(self._algebra.extent, axes))
         if axes in (apart, (flat_rows, flat_columns)):
-            yield _Weight(found.kernel, width=width)
+            yield _Weight(found.kernel, width=width, shape=shape)
         elif axes == (flat_columns, flat_rows):
-            yield _Weight(found.kernel, width=width, is_turned=True)
+            yield _Weight(found.kernel, width=width, is_turned=True, shape=shape)
         else:
             raise _CannotFuseError(f"{what} is stored in an order of axes that the op does not know")
         bias = found.bias
@@ -579,8 +612,12 @@ class _Fusion:
 
             return self._editor.const(numpy.full(weight.width, weight.filled, numpy.float32))
         name, _, output = str(self._algebra.head(weight.atom)[1]).rpartition(":")
-        tensor = self._read(Endpoint(name, int(output)))
-        return self._editor.add("Transpose", [tensor, [1, 0]]) if weight.is_turned else tensor
+        made: Any = self._read(Endpoint(name, int(output)))
+        if self._inference.dtype(self._body, made) not in (FLOAT, None):
+            made = self._editor.add("Cast", [made], SrcT=self._inference.dtype(self._body, made), DstT=FLOAT)
+        if weight.shape is not None:
+            made = self._editor.add("Reshape", [made, list(weight.shape)])
+        return self._editor.add("Transpose", [made, [1, 0]]) if weight.is_turned else made
 
     def _inside(self, stack: Stack, ends: set[str]) -> tuple[frozenset[str], ...]:
         """The nodes of each layer."""
@@ -634,12 +671,14 @@ class _Weight:
         filled: What each element is where the graph has none.
         width: How many elements a vector has.
         is_turned: Whether rows and columns must be exchanged.
+        shape: What it is without axes of size one, if it has such.
     """
 
     atom: Atom | None
     filled: float = 0.0
     width: int = 0
     is_turned: bool = False
+    shape: tuple[Size, ...] | None = None
 
 
 def _labels_of(atom: Atom) -> frozenset[Label]:

@@ -6,7 +6,7 @@ A formula reads like the block itself: `LayerNorm(x + Dense(Attention(...)))`. I
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from itertools import permutations
+from itertools import combinations, permutations
 from math import copysign, inf
 from typing import NamedTuple, TypeAlias
 
@@ -44,8 +44,11 @@ __all__ = [
     "Plus",
     "Search",
     "Var",
+    "labels_of",
 ]
 
+_MOST_FACTORS = 4
+"""Scores of more factors than this are not looked into."""
 _ACTIVATIONS = ("gelu", "relu", "tanh", "sigmoid", "elu", "selu", "softplus")
 
 
@@ -273,7 +276,7 @@ class Search:
         yield None, value
 
     def _is_weight(self, atom: Atom, labels: frozenset[Label]) -> bool:
-        return self._raised.is_weight(atom) and _labels(atom) == labels
+        return self._raised.is_weight(atom) and labels_of(atom) == labels
 
     def _contractions(self, value: Value) -> Iterator[tuple[Product, float, Product, frozenset[Label]]]:
         """The terms of a value that are one contraction: with its factors, and the labels that are summed over."""
@@ -300,8 +303,8 @@ class Search:
             if len(factors) != 2 or any(power != 1 for _, power in factors):
                 continue
             for (kernel, _), (x, _) in (factors, factors[::-1]):
-                given = _labels(kernel) - summed
-                if not self._raised.is_weight(kernel) or given & _labels(x):
+                given = labels_of(kernel) - summed
+                if not self._raised.is_weight(kernel) or given & labels_of(x):
                     continue
                 rest = tuple(item for item in value if item[0] != product)
                 for result in self.match(formula.x, scaled(self._algebra.inside(x), number), found):
@@ -345,17 +348,28 @@ class Search:
             over: The labels that the softmax is over.
             found: What was found before.
         """
-        for mask, inside in (*self._additions(scores), *self._selections(scores)):
+        for mask, inside in (*self._additions(scores), *self._selections(scores), *self._multiplications(scores)):
             if len(values) > 1:
                 if not self._is_shown(mask, values[1]):
                     continue
                 mask = mask._replace(is_cleared=True)
             for _, scale, factors, summed in self._contractions(inside):
-                if len(factors) != 2 or len(inside) != 1:
+                if len(inside) != 1:
                     continue
-                for (query, _), (key, _) in (factors, factors[::-1]):
-                    if _labels(key) - _labels(query) == over:
+                for query, key in self._halves(factors):
+                    if labels_of(key) - labels_of(query) == over:
                         yield from self._projections(formula, (query, key, values[0]), (scale, mask, summed), found)
+
+    def _halves(self, factors: Product) -> Iterator[tuple[Atom, Atom]]:
+        """All ways to make two of a few factors: query or key may be products of several."""
+        if not 2 <= len(factors) <= _MOST_FACTORS:
+            return
+        for count in range(1, len(factors)):
+            for part in combinations(factors, count):
+                others = tuple(factor for factor in factors if factor not in part)
+                one, other = self._algebra.atom(((part, 1.0),)), self._algebra.atom(((others, 1.0),))
+                if one[0] is not None and other[0] is not None:
+                    yield one[0], other[0]
 
     def _is_shown(self, mask: Mask, atom: Atom) -> bool:
         """Whether an atom is 1 for the words that a mask shows, and 0 for the others."""
@@ -391,6 +405,14 @@ class Search:
             if fill is not None and self._fill(inside) in (None, 0.0):
                 yield Mask(kind, values[0], fill), inside
 
+    def _multiplications(self, scores: Value) -> Iterator[tuple[Mask, Value]]:
+        """Scores times what is 1 or 0, less a number where it is 0: the number is in their place."""
+        for (shown, fill), (product, number) in (scores, scores[::-1]) if len(scores) == 2 else ():
+            rest = tuple(factor for factor in product if factor not in shown)
+            is_part = shown and len(rest) == 1 and len(product) == len(shown) + 1
+            if is_part and fill > 0 and self._raised.is_indicator(((shown, 1.0),)):
+                yield Mask("kept", ((shown, 1.0),), -fill), ((rest, number),)
+
     def _fill(self, value: Value) -> float | None:
         """The number that a value is, which may be infinite."""
         number = constant_of(value)
@@ -408,12 +430,12 @@ class Search:
     ) -> Iterator[Found]:
         query, key, values = atoms
         scale, mask, summed = scores
-        words, others = _labels(query) - _labels(key), _labels(key) - _labels(query)
-        common = (_labels(query) & _labels(key) & _labels(values)) - summed
+        words, others = labels_of(query) - labels_of(key), labels_of(key) - labels_of(query)
+        common = (labels_of(query) & labels_of(key) & labels_of(values)) - summed
         for for_query, for_key in self._coefficients(query, key):
             for first in self.match(formula.query, scaled(self._algebra.inside(query), for_query), found):
                 kernel = first[formula.query.name]
-                own = common & (_labels(kernel.kernel) if isinstance(kernel, Kernel) else frozenset())
+                own = common & (labels_of(kernel.kernel) if isinstance(kernel, Kernel) else frozenset())
                 left = scale / (for_query * for_key)
                 heads = Heads(left, mask, self._width(own), own, common - own, words, others)
                 inside = scaled(self._algebra.inside(key), for_key)
@@ -425,5 +447,6 @@ class Search:
         yield 1.0, 1.0
 
 
-def _labels(atom: Atom) -> frozenset[Label]:
+def labels_of(atom: Atom) -> frozenset[Label]:
+    """The labels that an atom has."""
     return frozenset(label for arg in atom[1] for label in arg)

@@ -12,6 +12,7 @@ from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.layers import PRODUCTS
 from tfsmith.passes.served import served_graphs
+from tfsmith.patterns.attentions import Transformer, find_transformer
 from tfsmith.patterns.convnet import ConvNet, find_convnet
 from tfsmith.patterns.raised import Raised
 from tfsmith.patterns.recurrent import RecurrentNet, find_recurrent
@@ -23,7 +24,7 @@ __all__ = ["Network", "find_networks"]
 _SHARES = frozenset({"Softmax", "Exp"})
 _PRODUCTS = PRODUCTS - {"MatMul", "_FusedMatMul"}
 """Attention needs one of each."""
-_Found: TypeAlias = "TextModel | ConvNet | RecurrentNet"
+_Found: TypeAlias = "TextModel | Transformer | ConvNet | RecurrentNet"
 _Likeness: TypeAlias = "tuple[tuple[str, str], ...]"
 """The ops of a graph in order, and its variables: graphs of two signatures with the same are the same network."""
 _FRONT = 2
@@ -89,7 +90,11 @@ def _in_body(body: Graph | Function, model: Model) -> Iterator[_Found]:
     inference = Inference(graph, model.meta.objects, inside=body if isinstance(body, Function) else None)
     texts: tuple[TextModel, ...] = ()
     if _SHARES & {node.op for node in body} and _PRODUCTS & {node.op for node in body}:
-        texts = find_text_models(Raised(body, inference), inference)
+        raised = Raised(body, inference)
+        texts = find_text_models(raised, inference)
+        known = frozenset(layer.kernel("query").kernel[0] for one in texts for layer in one.stack.layers)
+        other = find_transformer(raised, known)
+        yield from () if other is None else (other,)
     yield from texts
     net = find_convnet(body, inference)
     if net is not None and (not texts or sum(max(one.kernel) > 1 for one in net.convolutions) > _FRONT):

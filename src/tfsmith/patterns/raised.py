@@ -13,9 +13,10 @@ from typing import NamedTuple, TypeAlias
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.shape import SCALAR
 from tfsmith.ir.tensor import FilledTensor, Tensor
-from tfsmith.ops.families import PASSES_ON, VARIABLES
+from tfsmith.ops.families import CONTROL_FLOW, PASSES_ON, VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.sizes import Size, times
@@ -28,6 +29,12 @@ _INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int
 _AXIS = re.compile(r"[^*+()]+\.(\d+)")
 _NUMBERS = (*_FLOATS, *_INTEGERS)
 _WEIGHTS = VARIABLES | {"Const", "ReadVariableOp"}
+_NOT_COMPUTED = frozenset({"_output_shapes", "_class", "_XlaMustCompile"})
+"""Attributes that say nothing of what a node computes."""
+_FAR = 30
+"""So many nodes are followed to see whether two leaves are one."""
+_SMALL = 64
+"""Constants of so many bytes are compared."""
 
 
 class Reading(NamedTuple):
@@ -52,6 +59,8 @@ class Raised:
         self._inference = inference
         self._readings: dict[Endpoint, Reading | None] = {}
         self._axis_names: dict[str, str] = {}
+        self._firsts: dict[str, str] = {}
+        self._equal: dict[object, str] = {}
         for node in _in_order(body, inference, only):
             if node.op not in _AT_NEED:
                 self._read(node)
@@ -159,14 +168,34 @@ class Raised:
         if sizes is None:
             return None
         axes = self.algebra.axes(sizes)
-        return Reading(self.algebra.single(("tensor", f"{tensor.node}:{tensor.output}"), axes), axes)
+        node = self.body.by_name.get(tensor.node)
+        name = tensor.node if node is None or node.op == "Const" else self._first(tensor.node, _FAR)  # weights stay two
+        return Reading(self.algebra.single(("tensor", f"{name}:{tensor.output}"), axes), axes)
+
+    def _first(self, name: str, far: int) -> str:
+        """The first node that computes what this one does, of the same inputs: masks are often made for each layer."""
+        found = self._firsts.get(name)
+        if found is not None:
+            return found
+        node = self.body.by_name.get(name)
+        found = name
+        said = _settings(self.body, node) if node is not None and far else None
+        if node is not None and said is not None:
+            inputs = self._inference.inputs(self.body, node)
+            taken = tuple([(self._first(one, far - 1), output) for one, output in inputs])
+            found = self._equal.setdefault((node.op, taken, said), name)
+        self._firsts[name] = found
+        return found
 
     def _read(self, node: Node) -> None:
         rule = _RULES.get(node.op)
         first = Endpoint(node.name, 0)
         if rule is None:
             return
-        found = rule(self, node, self._inference.inputs(self.body, node))
+        inputs, definition = self._inference.inputs(self.body, node), builtin_op(node.op)
+        if definition is not None and len(inputs) < len(definition.inputs):
+            return  # a damaged graph: the rules take for granted what the op must be given
+        found = rule(self, node, inputs)
         if found is not None:
             self._readings[first] = found
 
@@ -244,6 +273,25 @@ class Raised:
             else:
                 found |= {label: (self.algebra.label(size(label)),) for label in arg}
         return found
+
+
+def _settings(body: Body, node: Node) -> tuple[object, ...] | None:
+    """What a node computes, besides its op and inputs; None where equal inputs may give other outputs.
+
+    So it is of nodes with a state, in a loop, of calls, and of constants with many elements.
+    """
+    if any(text[:1] == "^" for text in node.inputs) or node.op in CONTROL_FLOW:
+        return None
+    if node.op == "Const":
+        tensor = node.constant
+        if tensor is None or not tensor.dtype.itemsize or tensor.nbytes > _SMALL:
+            return None
+        return tensor.dtype.name, tensor.shape.dims, tuple(flat_values(tensor))
+    definition = body.op_def(node.op)
+    if not node.inputs or definition is None or definition.is_stateful or node.op in VARIABLES:
+        return None
+    found = [(name, attr.kind, attr.value) for name, attr in node.attrs.items() if name not in _NOT_COMPUTED]
+    return None if any("func" in kind or "tensor" in kind for _, kind, _ in found) else tuple(sorted(found, key=str))
 
 
 def _put(arg: Arg, labels: Mapping[Label, Arg]) -> Arg:
@@ -387,7 +435,7 @@ def _power(algebra: Algebra, one: Value, other: Value) -> Value | None:
 
 
 def _maximum(algebra: Algebra, one: Value, other: Value) -> Value:
-    """A sum of squares and a constant is at least the constant."""
+    """A sum of squares and a constant is at least the constant; what is at least zero is a ReLU."""
     for value, bound in ((one, constant_of(other)), (other, constant_of(one))):
         if bound is not None and constant_of(value) is None:
             terms = dict(value)
@@ -396,6 +444,8 @@ def _maximum(algebra: Algebra, one: Value, other: Value) -> Value:
                 number > 0 and _is_positive(algebra, product) for product, number in terms.items()
             ):
                 return value
+            if bound == 0:
+                return algebra.apply("relu", value)
     return algebra.apply("maximum", *sorted((one, other), key=repr))
 
 
@@ -682,9 +732,10 @@ def _softmax(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading 
     x = raised.reading(inputs[0])
     if x is None or not x.axes:
         return None
+    kind = node.op.lower()
     if not x.axes[-1]:
-        return Reading(ONE, x.axes)
-    return Reading(raised.algebra.softmax(x.value, frozenset(x.axes[-1])), x.axes)
+        return Reading(ONE if kind == "softmax" else ZERO, x.axes)
+    return Reading(raised.algebra.softmax(x.value, frozenset(x.axes[-1]), kind), x.axes)
 
 
 def _batch_norm(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
@@ -723,7 +774,7 @@ def _batch_norm(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Readi
 
 
 _FUNCTIONS = (
-    *("Exp", "Erf", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Log", "Log1p", "Expm1", "Abs", "Sign", "Floor"),
+    *("Erf", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Log", "Log1p", "Expm1", "Abs", "Sign", "Floor"),
     *("Ceil", "Round", "Sin", "Cos", "Softplus", "Softsign", "IsNan", "IsInf"),
 )
 _COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
@@ -759,6 +810,7 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
         "Reciprocal": _unary(lambda algebra, value: algebra.power(value, -1)),
         "Inv": _unary(lambda algebra, value: algebra.power(value, -1)),
         "Erfc": _unary(_erfc),
+        "Exp": _unary(Algebra.exp),
         "LeakyRelu": _function("leakyrelu", "alpha"),
         "AddN": _add_all,
         "BiasAdd": _bias,
@@ -778,5 +830,6 @@ _RULES: Mapping[str, _Rule] = MappingProxyType(
         "Max": _reduced("max"),
         "Min": _reduced("min"),
         "Softmax": _softmax,
+        "LogSoftmax": _softmax,
     }
 )

@@ -7,6 +7,9 @@
 
 An output is a file, a folder, or a set of files with one prefix (a checkpoint, shards of safetensors). All that is
 written beside `output.aside` comes along. Nothing that the command read is ever replaced, whatever `force` says.
+
+A process that is killed cannot clean up. So each holds a lock on its hidden folder while it lives, and whoever writes
+beside it next removes the folders that nobody holds, after putting back what was moved out of the way.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -23,11 +27,20 @@ from tfsmith.errors import OutputError, TfsmithError, UsageError
 from tfsmith.storage.sink import FileSink, explained
 from tfsmith.storage.span import real_path
 
+try:
+    import fcntl
+except ImportError:  # a system without such locks: what a killed process leaves is left alone
+    fcntl = None  # type: ignore[assignment]
+
 __all__ = ["Output", "write_file"]
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}")
 _SET = re.compile(r"\.(meta|index|data-\d{5}-of-\d{5})$")
 _OTHER = "choose another name"
+_STAGE = re.compile(r"\..+\.tfsmith-[0-9a-f]{12}")
+_JOURNAL = "moves.json"
+_EXCHANGE = 2
+"""Linux' flag for `renameat2`: two names change places in one step."""
 
 
 class Output:
@@ -90,16 +103,26 @@ class Output:
     def __enter__(self) -> Output:
         self.check()
         parent = self.path.parent
-        # cut, for a name may be as long as is allowed
-        self._stage = parent / f".{self.path.name[:32]}.tfsmith-{os.urandom(6).hex()}"
         with explained(self.path):
             if not parent.is_dir():
                 remedy = "make it first, or check the path"
                 raise OutputError("the output's folder does not exist", path=parent, remedy=remedy)
-            self._stage.mkdir()
+            _clean(parent)
+            self._lock = self._make_stage()
             self._new.mkdir()
         self.aside = self._new / self.path.name
         return self
+
+    def _make_stage(self) -> int | None:
+        """Makes the hidden folder and locks it; returns what holds the lock."""
+        while True:
+            # cut, for a name may be as long as is allowed
+            self._stage = self.path.parent / f".{self.path.name[:32]}.tfsmith-{os.urandom(6).hex()}"
+            self._stage.mkdir()
+            descriptor = _lock(self._stage)
+            if self._stage.is_dir():  # somebody may have taken it for a stale one before it was locked
+                return descriptor
+            _close(descriptor)
 
     def discard(self) -> None:
         """Has nothing put in place: what was written aside is not what was wanted."""
@@ -118,6 +141,7 @@ class Output:
                     self._commit()
         finally:
             shutil.rmtree(self._stage, ignore_errors=True)
+            _close(self._lock)
         if isinstance(error, TfsmithError) and error.path is not None:
             error.at(self.final(Path(error.path)))  # nobody knows the name that it had for now
 
@@ -189,21 +213,36 @@ class Output:
         stale = [path for path in self._members() if _SHARD.search(path.name) and path not in places]
         self._old = self._stage / "old"
         self._old.mkdir()
+        _write_journal(self._stage, moves)
         touched: list[tuple[Path, bool]] = []
+        self._swapped: list[tuple[Path, Path]] = []
         try:
+            if len(moves) > 1:  # without its index a set is none, which is better than one of old and new files
+                for place in sorted(place for place in places if place.suffix == ".index" and place.is_file()):
+                    touched.append((place, True))
+                    place.replace(self._old / place.name)
             for entry, place in moves:
                 with explained(place):
                     touched.append((place, os.path.lexists(place)))
-                    self._keep(place)
-                    entry.rename(place) if entry.is_dir() else entry.replace(place)
+                    self._put(entry, place)
             for path in stale:
                 touched.append((path, True))
                 path.replace(self._old / path.name)
         except BaseException:  # Ctrl-C between two of them must not lose what was there
+            for entry, place in self._swapped:
+                _exchange(entry, place)
             for place, was_there in reversed(touched):
                 self._restore(place, was_there=was_there)
             raise
         _sync_folder(self.path.parent)
+
+    def _put(self, entry: Path, place: Path) -> None:
+        """Puts an entry in its place, and what was there aside; in one step where the system can."""
+        if entry.is_dir() and place.is_dir() and not place.is_symlink() and _exchange(entry, place):
+            self._swapped.append((entry, place))
+            return
+        self._keep(place)
+        entry.rename(place) if entry.is_dir() else entry.replace(place)
 
     def _keep(self, place: Path) -> None:
         """Gives what is there another name, so that it can come back."""
@@ -239,6 +278,82 @@ def write_file(
     """Writes a small file, whole or not at all; see `Output`."""
     with Output(path, inputs=inputs, force=force) as output, FileSink(output.aside) as sink:
         sink.write(data)
+
+
+def _lock(folder: Path) -> int | None:
+    """Locks a folder for as long as this process lives; None where that cannot be, or somebody else has locked it."""
+    if fcntl is None:
+        return None
+    descriptor = None
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        _close(descriptor)
+        return None
+    return descriptor
+
+
+def _close(descriptor: int | None) -> None:
+    if descriptor is not None:
+        with suppress(OSError):
+            os.close(descriptor)
+
+
+def _clean(parent: Path) -> None:
+    """Removes the hidden folders of processes that were killed, and puts back what they had moved out of the way."""
+    for stage in sorted(parent.glob(".*.tfsmith-*")):
+        if not _STAGE.fullmatch(stage.name) or stage.is_symlink() or not stage.is_dir():
+            continue
+        descriptor = _lock(stage)
+        if descriptor is None:
+            continue  # its process lives
+        try:
+            with suppress(OSError, ValueError, TypeError, AttributeError):
+                _put_back(stage)
+            shutil.rmtree(stage, ignore_errors=True)
+        finally:
+            _close(descriptor)
+
+
+def _write_journal(stage: Path, moves: Iterable[tuple[Path, Path]]) -> None:
+    """Notes which files are about to be put in place, and which of the places were empty."""
+    import json
+
+    noted = {place.name: [os.lstat(entry).st_ino, os.path.lexists(place)] for entry, place in moves}
+    (stage / _JOURNAL).write_text(json.dumps(noted))
+
+
+def _put_back(stage: Path) -> None:
+    """Undoes an output of which a part was put in place when its process was killed.
+
+    A file that somebody has put there since is left alone: only what the journal notes is taken away.
+    """
+    import json
+
+    old, new, journal = stage / "old", stage / "new", stage / _JOURNAL
+    if not (old.is_dir() and journal.is_file() and any(new.iterdir())):
+        return  # it had not begun, or was done
+    noted = json.loads(journal.read_text())
+    for name, (number, was_there) in noted.items():
+        place = stage.parent / Path(name).name
+        is_ours = os.path.lexists(place) and os.lstat(place).st_ino == number
+        kept = old / place.name
+        if os.path.lexists(kept) and (is_ours or not os.path.lexists(place)):
+            if is_ours and stat.S_ISDIR(os.lstat(place).st_mode):
+                shutil.rmtree(place)
+            kept.rename(place)
+        elif is_ours and not was_there and not place.is_dir():
+            place.unlink()
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Lets two names change places in one step; False where the system cannot."""
+    import ctypes
+
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    here = -100  # the current folder, for paths that are relative
+    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0
 
 
 def _exists(path: Path) -> OutputError:

@@ -24,6 +24,7 @@ from tfsmith.testing.variables import Kind, add_saver, glorot_uniform, ones, zer
 from tfsmith.testing.weights import Weights, fixed
 
 __all__ = [
+    "assemble",
     "build_linear_regression",
     "ConvNetConfig",
     "build_conv_net",
@@ -167,7 +168,7 @@ class TestModel:
     def saved_model(self, *, output_shapes: bool = True) -> Model:
         """The model as SavedModelBuilder would export it: a sharded saver, the tag "serve", the signature."""
         builder, _ = self._build()
-        model = _assemble(builder, "sharded", output_shapes=output_shapes)
+        model = assemble(builder, "sharded", output_shapes=output_shapes)
         signatures: dict[str, Signature] = {SERVING_DEFAULT: self.signature}
         info = replace(model.meta.info, tags=("serve",))
         meta = replace(model.meta, info_part=Part.of(info), signatures_part=Part.of(signatures))
@@ -269,7 +270,7 @@ def _finish(
     signature = Signature(
         {key: _info(tensors[key]) for key in sorted(inputs)}, {key: _info(tensors[key]) for key in sorted(outputs)}
     )
-    model = _assemble(builder, "plain", output_shapes=output_shapes)
+    model = assemble(builder, "plain", output_shapes=output_shapes)
     names = {key: output.tensor_name for key, output in tensors.items()}
     return TestModel(name, model, signature, names, partial(compute, model.variables), draw, build)
 
@@ -278,7 +279,7 @@ def _info(output: Output) -> TensorInfo:
     return TensorInfo(output.tensor_name, output.dtype, output.shape)
 
 
-def _assemble(builder: GraphBuilder, saver: SaverKind, *, output_shapes: bool) -> Model:
+def assemble(builder: GraphBuilder, saver: SaverKind, *, output_shapes: bool = True) -> Model:
     """Adds a saver and puts the parts of a meta graph together."""
     added = add_saver(builder, sharded=saver == "sharded")
     version = builtin_ops().version

@@ -13,6 +13,7 @@ __all__ = ["VERBS"]
 VERBS = MappingProxyType(
     {
         "show": ("show.show", "what is inside a model"),
+        "view": ("view.view_model", "a page that shows a model, in a browser and without network"),
         "freeze": ("freeze.freeze", "turns variables into constants: one self-contained graph"),
         "export": ("export.export", "writes a SavedModel with real variables, ready for serving"),
         "thaw": ("thaw.thaw", "turns the constants of a frozen graph back into variables, to train it further"),
@@ -22,6 +23,7 @@ VERBS = MappingProxyType(
         ),
         "convert": ("convert.convert", "changes the file format, and on the way names, types and signatures"),
         "run": ("run.run", "runs a model, on an embedded engine or on TensorFlow"),
+        "serve": ("serve.serve", "answers as TensorFlow Serving does, REST and gRPC, on the embedded engines"),
         "diff": ("diff.diff", "what changed between two models"),
         "check": ("check.check", "which ops of a model another program cannot import, and what to do"),
         "check --list": ("check.list_targets", "the programs that check knows, with the versions of their tables"),

@@ -21,7 +21,7 @@ from tfsmith.records import record
 __all__ = ["checked", "shown", "words_of"]
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
-_LITERAL = re.compile(r"Literal\[(.+)\]")
+_LITERAL = r"Literal\[(.+)\]"
 _SHOWN = 40
 _WITHOUT_NAMES = frozenset({"tags", "other_tags"})
 """Of tags there may be none."""
@@ -97,8 +97,8 @@ def words_of(function: Callable[..., Any]) -> dict[str, str]:
     from tfsmith.verbs import _shared
 
     group = notes[code.co_varnames[count]].removeprefix("Unpack[").removesuffix("]")
-    kinds = getattr(_shared, group).__annotations__
-    return found | {name: getattr(kind, "__forward_arg__", kind) for name, kind in kinds.items()}
+    kinds: dict[str, str] = getattr(_shared, group).__annotations__
+    return found | kinds
 
 
 def _check_force(found: Mapping[str, Any], annotations: Mapping[str, str]) -> None:
@@ -124,7 +124,7 @@ def _taken(name: str, value: Any, annotations: Mapping[str, str], defaults: Mapp
     kind = annotation.removesuffix(" | None")
     if value is None and (kind != annotation or kind == "Out" or name in defaults or name not in annotations):
         return defaults.get(name)
-    literal = _LITERAL.fullmatch(kind)
+    literal = re.fullmatch(_LITERAL, kind)
     word = (_Word(_text, "a text", "'pb'") if name in _FORMATS else _choices(literal[1])) if literal else WORDS[kind]
     try:
         found = word.take(value)
@@ -320,6 +320,7 @@ WORDS: Mapping[str, _Word] = MappingProxyType(
         "int": _Word(_whole, "a whole number", "1"),
         "float": _Word(_number, "a number", "0.1"),
         "bool": _Word(_truth, "True or False", "True"),
+        "Serves": _Word(_truth, "True or False", "True"),
         "FilePath": _Word(_path, "a path", "'...'"),
         "Out": _Word(_path, "a path", "'...'"),
         "Names": _Word(_names, "names", "['a', 'b']"),

@@ -4,7 +4,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 
 | annotation | in the command | as a value |
 |---|---|---|
-| `ModelOrPath` | positional | a path |
+| `ModelOrPath`, also `| None` | positional | a path |
 | `str`, `int`, `float`, each also `| None` | `--name TEXT` | as it is |
 | `bool` | `--name`, or `--no-name` if it is True by default | True or False |
 | `bool | None` | `--name` and `--no-name` | True, False, or None |
@@ -20,6 +20,7 @@ Annotations are read as the words that they are written with; none is evaluated,
 | `Shapes` | `--name NAME=1,128`, several times | a dict of tuples, unknown sizes None |
 | `Signatures` | `--signature NAME`, `--input` and `--output KEY=TENSOR`, in order | a dict of pairs of dicts |
 | `Progress` | no flag: the command shows on a terminal what a long step does | |
+| `Serves` | no flag: the command serves what Python only makes | |
 | `Entries`, `SignatureName` | no flags: the short form of `Signatures` in Python | |
 | `Out`, `Out | None` | `-o`, `--out`: required, or not | a path |
 | `FilePath`, also `| None` | `--name FILE` | a path |
@@ -106,10 +107,10 @@ _KIND_METAVARS = MappingProxyType(
 REPEATED = frozenset({"Many", "Words", "Globs", "Files", "Pairs", "Feeds", "Renames", "Shapes", "Signatures"})
 LISTED = frozenset({"Names", "NamePairs", "Sizes"})
 """Several in one text, joined by commas."""
-WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress"})
-_LITERAL = re.compile(r"""Literal\[(.+)\]""")
-_SECTION = re.compile(r"^(Args|Attributes|Returns|Raises|Example|Examples):\s*$")
-_ENTRY = re.compile(r"^    (\w+): *(.*)$")
+WITHOUT_FLAG = frozenset({"Entries", "SignatureName", "Progress", "Serves"})
+_OPTIONAL_PLACE = "ModelOrPath | None"
+"""What is told by its place and may be left out."""
+_SECTIONS = frozenset({"Args:", "Attributes:", "Returns:", "Raises:", "Example:", "Examples:"})
 
 
 @record
@@ -184,19 +185,18 @@ def read_docstring(text: str) -> Docstring:
     parts: dict[str, list[str]] = {"": []}
     section = ""
     for line in lines:
-        found = _SECTION.match(line)
-        if found:
-            section = found[1]
-        parts.setdefault(section, [])
-        if not found:
+        if line.rstrip() in _SECTIONS:
+            section = line.rstrip().removesuffix(":")
+            parts.setdefault(section, [])
+        else:
             parts[section].append(line)
     arguments: dict[str, str] = {}
     name = ""
     for line in parts.get("Args", parts.get("Attributes", [])):
-        entry = _ENTRY.match(line)
-        if entry:
-            name = entry[1]
-            arguments[name] = entry[2]
+        word, colon, text = line.removeprefix("    ").partition(":")
+        if colon and line.startswith("    ") and word.isidentifier():
+            name = word
+            arguments[name] = text.lstrip(" ")
         elif name and line.strip():
             arguments[name] += f" {line.strip()}"
     example = parts.get("Example", parts.get("Examples", []))
@@ -230,7 +230,8 @@ def _options(function: Callable[..., Any], doc: Docstring, more: Mapping[str, tu
         annotation = function.__annotations__[name]
         is_needed = name in positional and name not in defaults
         text = doc.arguments.get(name, "")
-        by_place = (is_needed or (name in positional and annotation == "Out")) and name not in more
+        by_place = is_needed or (name in positional and annotation in ("Out", _OPTIONAL_PLACE))
+        by_place = by_place and name not in more
         yield _option(name, annotation, defaults.get(name), text, more, by_place=by_place, is_needed=is_needed)
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
     if code.co_flags & 0x08:  # CO_VARKEYWORDS
@@ -243,8 +244,7 @@ def _group_options(group: str, more: Mapping[str, tuple[str, ...]]) -> Iterator[
     from tfsmith.verbs import _shared
 
     help_of = read_docstring(_shared.Shared.__doc__ or "").arguments
-    for name, kind in getattr(_shared, group).__annotations__.items():
-        annotation = getattr(kind, "__forward_arg__", kind)
+    for name, annotation in getattr(_shared, group).__annotations__.items():
         default, title = _shared.DEFAULTS.get(name), _shared.GROUP_OF[name]
         yield _option(name, annotation, default, help_of[name], more, by_place=False, group=title)
 
@@ -261,10 +261,9 @@ def _option(
     group: str = "",
 ) -> Option:
     kind = annotation.removesuffix(" | None")
-    literal = _LITERAL.fullmatch(kind)
     choices: tuple[str, ...] = ()
-    if literal:
-        kind, choices = "str", tuple(re.findall(r"""["']([^"']*)["']""", literal[1]))
+    if kind.startswith("Literal["):
+        kind, choices = "str", tuple(re.findall(r"""["']([^"']*)["']""", kind))
     flags: tuple[str, ...] = ()
     if kind not in WITHOUT_FLAG and not by_place:
         long = flag_of(name, kind)
@@ -283,7 +282,9 @@ def _option(
         choices,
         metavar,
         default,
-        by_place or is_needed or (kind == "Out" and not annotation.endswith("| None")),
+        (by_place and annotation != _OPTIONAL_PLACE)
+        or is_needed
+        or (kind == "Out" and not annotation.endswith("| None")),
         text,
         group,
     )

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Signature
@@ -17,7 +17,7 @@ from tfsmith.verbs._arguments import checked
 from tfsmith.view.text import Section, human_bytes, plain_text
 
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from typing import TypeAlias, TypedDict
 
     from numpy.typing import NDArray
 
@@ -51,6 +51,7 @@ __all__ = [
     "ProvesFolder",
     "Renames",
     "Result",
+    "Serves",
     "Shapes",
     "SignatureName",
     "Signatures",
@@ -75,6 +76,7 @@ NamePairs: TypeAlias = "Sequence[str] | Mapping[str, str]"
 Sizes: TypeAlias = "Sequence[int]"
 Feeds: TypeAlias = "Mapping[str, Any] | Sequence[str]"
 Progress: TypeAlias = "Callable[[str], None]"
+Serves: TypeAlias = bool
 Many: TypeAlias = "Sequence[str]"
 Files: TypeAlias = "Sequence[FilePath]"
 Words: TypeAlias = "Sequence[str]"
@@ -89,6 +91,19 @@ Tensors: TypeAlias = "Mapping[str, Tensor | NDArray[Any]]"
 TensorsOrPath: TypeAlias = "Model | ModelResult | FilePath | Tensors"
 Config: TypeAlias = "FilePath | Mapping[str, Any]"
 Signatures: TypeAlias = "Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]"
+
+
+if not TYPE_CHECKING:
+
+    class TypedDict:
+        """In place of typing's, which compiles each annotation; here they are only read, as texts."""
+
+        def __init_subclass__(cls, total=True):
+            own = cls.__annotations__
+            cls.__annotations__ = {}
+            for kind in cls.__bases__:
+                cls.__annotations__ |= kind.__annotations__
+            cls.__annotations__ |= own
 
 
 class Loads(TypedDict, total=False):
@@ -223,6 +238,9 @@ class Result(ABC):
     @abstractmethod
     def to_json(self) -> dict[str, Any] | list[Any]:
         """The same as plain data, ready for JSON."""
+
+    def stay(self) -> None:  # noqa: B027
+        """What the command does last, once it has printed the result: serves a page, until it is interrupted."""
 
     def __str__(self) -> str:
         return plain_text(self.report()) if self.text is None else self.text

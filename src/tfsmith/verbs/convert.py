@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.formats.kinds import Destination
+    from tfsmith.verbs._onnx import ConvertedOnnx
     from tfsmith.verbs._prove import Checks, Verified
     from tfsmith.verbs._shared import (
         Globs,
@@ -36,12 +37,13 @@ if TYPE_CHECKING:
         Pairs,
         Proves,
         Renames,
+        Shapes,
         Signatures,
     )
 
 __all__ = ["FLAGS", "Converted", "convert"]
 
-FLAGS = {"out": ("--output-path",)}
+FLAGS = {"out": ("--output-path",), "cut_at": ("--inputs",)}
 _KINDS = {"graphdef": "graph", "metagraph": "graph", "saved_model": "SavedModel", "checkpoint": "checkpoint"}
 
 
@@ -137,16 +139,25 @@ def convert(
     set_tags: Names = (),
     shards: int | None = None,
     link: bool = False,
+    opset: int | None = None,
+    signature: str | None = None,
+    cut_at: Names = (),
+    outputs: Names = (),
+    input_shapes: Shapes | None = None,
+    batch_size: int | None = None,
+    external_data: Literal["auto", "always", "never"] = "auto",
+    keep_names: bool = False,
+    map_ops: Pairs | None = None,
     **shared: Unpack[Proves],
-) -> Converted:
+) -> Any:
     """Changes the file format, and on the way names, types and signatures.
 
     What is not named is written back byte for byte. Weights are streamed.
 
     Args:
         model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder; in Python also a message or bytes.
-        out: Its ending decides: .pb, .pbtxt, .meta, .ckpt, .npz, .safetensors, .h5, .keras; without one a SavedModel
-            folder.
+        out: Its ending decides: .pb, .pbtxt, .meta, .ckpt, .npz, .safetensors, .h5, .keras, .onnx; without one a
+            SavedModel folder.
         inference_only: Leave out what only training needs.
         rename: Other names in the checkpoint: OLD=NEW, re:PATTERN=REPLACEMENT for many, or a file of names. In Python
             also pairs.
@@ -161,6 +172,15 @@ def convert(
         set_tags: The tags that it gets.
         shards: Split or merge the checkpoint into so many data files; by default as many as it had.
         link: Hard-link weight files that do not change.
+        opset: For .onnx: the version of ONNX' ops, from 18 to 23; 18 by default, which runtimes of 2023 and later take.
+        signature: For .onnx: which signature; serving_default, or the only one, by default.
+        cut_at: For .onnx: names of inner tensors that are to be inputs; what only they need is cut off.
+        outputs: For .onnx: keys of the signature's outputs, or names of tensors; its outputs by default.
+        input_shapes: For .onnx: the shape of an input, by its key.
+        batch_size: For .onnx: the size of first dimensions that are open.
+        external_data: For .onnx: weights in a file beside it: where it would be over 2 GiB, always, or never.
+        keep_names: For .onnx: call inputs and outputs as their tensors, not by the signature's keys.
+        map_ops: For .onnx: an op that ONNX lacks becomes a node of another domain, as MyOp=domain:Op.
 
     Returns:
         What was written, which tensors have other names or types, and what to beware of.
@@ -171,7 +191,23 @@ def convert(
     Example:
         tfsmith convert saved_model -o graph.pbtxt
         tfsmith convert model.ckpt-1603 -o small.ckpt --inference-only --dtype float16
+        tfsmith convert saved_model -o model.onnx --verify
     """
+    asked: dict[str, Any] = {
+        "opset": opset, "signature": signature, "cut_at": tuple(cut_at), "outputs": tuple(outputs),
+        "input_shapes": dict(input_shapes or {}), "batch_size": batch_size, "external_data": external_data,
+        "keep_names": keep_names, "map_ops": dict(map_ops or {}),
+    }  # fmt: skip
+    if out is not None and Path(out).suffix == ".onnx" and shared.get("as_") is None:
+        changes: dict[str, Any] = {
+            "inference_only": inference_only, "rename": rename, "drop": drop, "dtype": dtype, "only": only,
+            "saturate": saturate, "add_signatures": add_signatures, "rename_signatures": rename_signatures,
+            "remove_signatures": remove_signatures, "set_tags": set_tags, "shards": shards, "link": link,
+        }  # fmt: skip
+        return _to_onnx(model, out, asked, changes, shared)
+    for name, value in asked.items():
+        if value and value != "auto":
+            raise UsageError(f"{{{name}}} is for ONNX", remedy="write NAME.onnx, or leave it out")
     source = open_model(model, shared)
     source = source if shared.get("tags") is None else source.alone()
     edits = SignatureEdits(
@@ -190,6 +226,24 @@ def convert(
     )
     converted = Converted(**found, source=source, options=options, read=files, shards=shards, link=link)
     return converted.placed(out, shared)
+
+
+def _to_onnx(
+    model: ModelOrPath, out: Out, asked: Mapping[str, Any], changes: Mapping[str, Any], shared: Mapping[str, Any]
+) -> ConvertedOnnx:
+    """Writes ONNX; what else converting can change must be changed before."""
+    from tfsmith.verbs._onnx import OnnxOptions, convert_to_onnx  # loads what runs models
+
+    for name, value in changes.items():
+        if value:
+            raise UsageError(f"{{{name}}} does not go with ONNX", remedy="convert to a TensorFlow file first")
+    assert out is not None
+    source = open_model(model, shared, needs_graph="convert")
+    engine = shared.get("verify_engine", "auto")
+    verify = bool(shared.get("verify"))
+    return convert_to_onnx(
+        source, out, OnnxOptions(**asked), force=bool(shared.get("force")), verify=verify, engine=engine
+    )
 
 
 def _reworked(source: Model, options: ConvertOptions, kind: str | None) -> ReworkedModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -255,11 +256,11 @@ def run(
     _check(repeat, batch, seed, chunk, out)
     step = progress or (lambda name: None)
     step("opening the model")
-    source = open_model(model, shared, needs_graph="run")
-    program = make_program(source, names_of(outputs) or None, signature=signature)
+    program = _program(model, outputs, signature, shared)
     values, files = read_feeds(program.inputs, inputs, seed=seed, batch=batch)
+    read = (*(() if program.path is None else (program.path,)), *inputs_of(program.model), *files)
     if out is not None:
-        Output(out, inputs=(*inputs_of(source), *files), force=force).check()  # before the long work
+        Output(out, inputs=read, force=force).check()  # before the long work
     program = program.feeding(values)
     check_names(program.inputs, values)
     step("compiling")
@@ -287,7 +288,7 @@ def run(
             from tfsmith.formats.tensors.npz import write_arrays
 
             step("writing")
-            with Output(out, inputs=(*inputs_of(source), *files), force=force) as output:
+            with Output(out, inputs=read, force=force) as output:
                 write_arrays(output.aside, results)
         because = f", because {'; '.join(runner.refusals)}" if runner.refusals else ""
         return RunResult(
@@ -302,6 +303,16 @@ def run(
             (f"engine: {runner.engine} {runner.version}{because}", *remarks),
             crossed,
         )
+
+
+def _program(model: ModelOrPath, outputs: Names, signature: str | None, shared: Mapping[str, Any]) -> ModelProgram:
+    """What is to run: a model of TensorFlow, or an ONNX file."""
+    if isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".onnx":
+        from tfsmith.verbs._onnx import open_onnx  # few files are
+
+        return open_onnx(model, names_of(outputs))
+    source = open_model(model, shared, needs_graph="run")
+    return make_program(source, names_of(outputs) or None, signature=signature)
 
 
 def _other(program: ModelProgram, used: str, options: Options) -> Runner:

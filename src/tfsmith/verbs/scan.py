@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.audit.findings import KINDS, LEVELS, Allowance, Finding, Level, allow, grouped, read_allowances, to_sarif
-from tfsmith.audit.rules import is_plausible, keras_findings, scan_model
+from tfsmith.audit.keras import keras_findings
+from tfsmith.audit.rules import is_plausible, scan_model
 from tfsmith.errors import TfsmithError, UnreadableFileError
 from tfsmith.ir.model import Model
 from tfsmith.records import record
@@ -157,12 +158,15 @@ def open_inside(data: bytes) -> Model | None:
 
 def _of_file(model: Model) -> Iterator[Finding]:
     """What is odd about the file itself, and what Keras kept beside it."""
-    from tfsmith.formats.oddities import text_in_disguise, unknown_fields
+    from tfsmith.formats.oddities import other_main_files, text_in_disguise, unknown_fields
 
     for odd in unknown_fields(model):
         what = f"{odd.message} has no field {odd.number}, which holds {odd.size} bytes"
         level: Level = "suspicious" if odd.size > _FEW_BYTES else "note"
         yield Finding("unknown-field", level, what, when="in the file", offset=odd.offset)
+    for name in other_main_files(model):
+        what = f"{name} lies beside another main file; which of them is loaded depends on the reader"
+        yield Finding("hidden-graph", "suspicious", what, "", name, when="in the file")
     disguised = text_in_disguise(model)
     if disguised is not None:
         what = f"{disguised.name} is text, though its name says binary"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tfsmith.engines.bisect import FirstDifference, ModelPair, first_difference
 from tfsmith.engines.compare import (
@@ -27,6 +28,7 @@ from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._feed_values import read_feeds
+from tfsmith.verbs._onnx import is_onnx, open_onnx
 from tfsmith.verbs._shared import Result, check_room, names_of, open_model
 from tfsmith.verbs.run import engine_options
 from tfsmith.view.text import Section, plural
@@ -41,6 +43,8 @@ __all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify", "verif
 
 FLAGS = {"outputs": ("--output",), "inputs": ("--inputs",)}
 _BATCHES = (1, 3)
+_Programs: TypeAlias = "tuple[ModelProgram, ModelProgram, tuple[PortPair, ...]]"
+"""Two programs, and which of their outputs are compared."""
 _OTHER_FILLS: tuple[Fill, ...] = ("random", "wide", "pixels")
 """Inputs to try where an output is the same for all others."""
 _FAILED = "B does not run"
@@ -259,11 +263,15 @@ def verify(
     _check_numbers(samples, batches, seed, rtol, atol)
     step = progress or (lambda name: None)
     step("opening the models")
-    models = (
-        open_model(a, shared, needs_graph="run"),
-        open_model(b, {"tags": other_tags, "checkpoint": other_checkpoint}, needs_graph="run"),
-    )
+    others = {"tags": other_tags, "checkpoint": other_checkpoint}
     signatures = (signature, other_signature or signature)
+    if is_onnx(a) or is_onnx(b):
+        if bisect:
+            raise UsageError("{bisect} compares nodes of TensorFlow, which ONNX has not", remedy="leave it out")
+        programs = _onnx_programs((a, shared), (b, others), outputs, signatures)
+    else:
+        models = (open_model(a, shared, needs_graph="run"), open_model(b, others, needs_graph="run"))
+        programs = _programs(*models, outputs, signatures)
 
     def tried(maker: InputMaker) -> _Tried:
         found = _Tried(maker, () if inputs else maker.batches(batches), seed)
@@ -274,7 +282,40 @@ def verify(
         return found
 
     rule = _Rule(rtol, atol)
-    return _verified(models, outputs, signatures, tried, engines, engine_options(op_libraries), rule, step, bisect)
+    return _verified(programs, tried, engines, engine_options(op_libraries), rule, step, bisect)
+
+
+def verify_programs(a: ModelProgram, b: ModelProgram, *, engine: str = AUTO) -> Verified:
+    """As `verify`, for what is ready to be compiled: all outputs that both have, on inputs that are made up."""
+
+    def tried(maker: InputMaker) -> _Tried:
+        found = _Tried(maker, maker.batches(_BATCHES), 0)
+        found.make(1)
+        return found
+
+    programs = (a, b, pair_outputs(a, b))
+    return _verified(programs, tried, (engine, engine), engine_options(), _Rule(None, None))
+
+
+def _onnx_programs(
+    a: tuple[ModelOrPath, Mapping[str, Any]],
+    b: tuple[ModelOrPath, Mapping[str, Any]],
+    outputs: NamePairs,
+    signatures: tuple[str | None, str | None],
+) -> _Programs:
+    """Two models of which one or both are ONNX; outputs are paired by their names."""
+    names = outputs if isinstance(outputs, Mapping) else dict(_split(name) for name in names_of(outputs))
+    wanted = (list(names), [other or name for name, other in names.items()])
+    found: list[ModelProgram] = []
+    for (model, options), asked, signature in zip((a, b), wanted, signatures, strict=True):
+        if isinstance(model, (str, os.PathLike)) and is_onnx(model):
+            found.append(open_onnx(model, asked))
+        else:
+            opened = open_model(model, options, needs_graph="run")
+            found.append(make_program(opened, asked or None, signature=signature))
+    if names:
+        return found[0], found[1], tuple(PortPair(one, other) for one, other in zip(*wanted, strict=True))
+    return found[0], found[1], pair_outputs(found[0], found[1])
 
 
 def verify_on(
@@ -301,13 +342,11 @@ def verify_on(
 
     engines, signatures = (engine, engine), (signature, signature)
     rule = _Rule(room.relative, room.absolute, only_floats=True)
-    return _verified((a, b), outputs, signatures, tried, engines, engine_options(op_libraries), rule)
+    return _verified(_programs(a, b, outputs, signatures), tried, engines, engine_options(op_libraries), rule)
 
 
 def _verified(
-    models: tuple[Model, Model],
-    outputs: NamePairs,
-    signatures: tuple[str | None, str | None],
+    programs: _Programs,
     inputs: Callable[[InputMaker], _Tried],
     engines: tuple[str, str],
     options: Options,
@@ -315,7 +354,7 @@ def _verified(
     step: Progress = lambda name: None,
     bisect: bool = False,
 ) -> Verified:
-    first, second, compared = _programs(*models, outputs, signatures)
+    first, second, compared = programs
     maker = InputMaker(first, second, pair_inputs(first, second))
     left_out = tuple(_left_out(maker.pairs, compared))
     compared = tuple(pair for pair in compared if pair.a and pair.b)

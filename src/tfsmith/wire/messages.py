@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.scan import fields
 
 if TYPE_CHECKING:
+    from google.protobuf.descriptor import Descriptor
     from google.protobuf.descriptor_pool import DescriptorPool
 
 __all__ = ["full_name", "pool", "message_class", "new", "parse"]
@@ -29,10 +31,8 @@ def pool() -> DescriptorPool:
     `tensorflow.descriptors` is `tensorflow.schema` as a FileDescriptorSet, made by `tools/make_descriptors.py`: to make
     it here would take ten.
     """
-    from google.protobuf.descriptor_pool import DescriptorPool
-
     stored = Path(__file__).with_name("tensorflow.descriptors").read_bytes()
-    private = DescriptorPool()
+    private: DescriptorPool = _implementation()[0]()
     for file in fields(from_bytes(stored, "tensorflow.descriptors")):
         private.AddSerializedFile(stored[file.start : file.stop])
     return private
@@ -41,9 +41,33 @@ def pool() -> DescriptorPool:
 @cache
 def message_class(name: str) -> Any:
     """The class of a message, such as `message_class("GraphDef")`."""
-    from google.protobuf import message_factory
+    return _implementation()[1](pool().FindMessageTypeByName(full_name(name)))
 
-    return message_factory.GetMessageClass(pool().FindMessageTypeByName(full_name(name)))
+
+@cache
+def _implementation() -> tuple[Callable[[], DescriptorPool], Callable[[Descriptor], Any]]:
+    """What makes a pool, and what makes the class of a message.
+
+    protobuf's modules for them load its implementation in Python, too, which takes longer than to show a model. So both
+    come from its library in C, where there is one, and from these modules where there is none, or another.
+    """
+    from google.protobuf.internal import api_implementation
+
+    library: Any = getattr(api_implementation, "_c_module", None)
+    if api_implementation.Type() == "upb" and hasattr(library, "DescriptorPool") and hasattr(library, "MessageMeta"):
+        return library.DescriptorPool, partial(_native_class, library.MessageMeta)
+    from google.protobuf import message_factory
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    return DescriptorPool, message_factory.GetMessageClass
+
+
+def _native_class(meta: Callable[..., Any], descriptor: Descriptor) -> Any:
+    """The class of a message, as `message_factory.GetMessageClass` makes it; those of its fields follow when used."""
+    from google.protobuf.message import Message
+
+    made = getattr(descriptor, "_concrete_class", None)
+    return made or meta(descriptor.name, (Message,), {"DESCRIPTOR": descriptor, "__module__": None})
 
 
 def new(name: str) -> Any:

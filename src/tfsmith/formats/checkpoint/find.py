@@ -156,13 +156,13 @@ def write_checkpoint_state(
     return file
 
 
-_STEP = re.compile(r"-(\d+)$")
-_SHARD = re.compile(r"-\d{5}-of-\d{5}$")
+_STEP = r"-(\d+)$"
+_SHARD = r"-\d{5}-of-\d{5}$"
 
 
 def step_of(prefix: Path) -> int | None:
     """The number at the end of a prefix: 1603 for `model.ckpt-1603`."""
-    found = _STEP.search(prefix.name)
+    found = re.search(_STEP, prefix.name)
     return int(found[1]) if found else None
 
 
@@ -224,7 +224,7 @@ def _siblings(prefix: Path) -> list[Path]:
 
 
 def _v1_shards(prefix: Path) -> tuple[Path, ...]:
-    return tuple(sorted(path for path in _siblings(prefix) if _SHARD.fullmatch(path.name[len(prefix.name) :])))
+    return tuple(sorted(path for path in _siblings(prefix) if re.fullmatch(_SHARD, path.name[len(prefix.name) :])))
 
 
 def prefixes_in(folder: Path) -> list[Path]:
@@ -265,7 +265,7 @@ def latest_prefix(folder: Path, step: int | None = None) -> Path:
     prefix = read_checkpoint_state(state).latest
     if is_prefix(prefix):
         return prefix
-    names = ", ".join(path.name for path in there) or "none"
+    names = ", ".join(f"{path.name}/.index" if path == folder else path.name for path in there) or "none"
     what = f"the latest checkpoint is said to be {prefix.name!r}, which is not there"
     raise UnreadableFileError(what, path=state, remedy=f"pass one of those that are: {names}")
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from tfsmith.errors import InvalidModelError, LimitError
+from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError
 from tfsmith.formats.graph.nodes import (
     attr_from_message,
     attrs_from_map,
@@ -16,6 +16,7 @@ from tfsmith.formats.graph.nodes import (
     read_nodes,
     scan_places,
 )
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.attr import attr as make_attr
 from tfsmith.ir.body import Part
 from tfsmith.ir.dtype import DType, dtype
@@ -24,6 +25,7 @@ from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.limits import MAX_FIELDS, MAX_PROTO_BYTES
+from tfsmith.records import FrozenDict, Immutable
 from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import new, parse
 from tfsmith.wire.plan import WritePlan, encode_varint, tag
@@ -204,18 +206,55 @@ def _name(span: Span) -> str:
 
 def _parts(span: Span) -> FunctionParts:
     places, others = scan_places(span, _NODE_DEF)
-    shell = WritePlan()
-    for field in others:
-        shell.add(Span(span.source, field.tag_start, field.stop))
-    message = parse("FunctionDef", shell.tobytes(), f"a function at byte {span.start} of {span.name}")
+    message = parse("FunctionDef", _joined(span, others), f"a function at byte {span.start} of {span.name}")
+    if message.signature.name != _name(span):  # readers that merge and readers that take the first would differ
+        remedy = "the file was put together wrongly; write it again from its source"
+        raise CorruptFileError("a function has two names", path=span.name, offset=span.start, remedy=remedy)
     return FunctionParts(
         op_from_message(message.signature),
         read_nodes(span, places, "FunctionDef", "node_def"),
         dict(message.ret),
         dict(message.control_ret),
         attrs_from_map(message.attr, span.name),
-        {number: attrs_from_map(arg.attr, span.name) for number, arg in message.arg_attr.items()},
+        _ArgAttrs(message.arg_attr, span.name),
     )
+
+
+def _joined(span: Span, found: list[RawField]) -> bytes:
+    """The bytes of these fields, tags included; those that follow each other are copied at once."""
+    runs: list[tuple[int, int]] = []
+    for field in found:
+        if runs and runs[-1][1] == field.tag_start:
+            runs[-1] = (runs[-1][0], field.stop)
+        else:
+            runs.append((field.tag_start, field.stop))
+    return b"".join(Span(span.source, start, stop).tobytes() for start, stop in runs)
+
+
+class _ArgAttrs(Immutable, Mapping[int, Mapping[str, Attr]]):
+    """The attributes of a function's arguments, each decoded when it is looked up: a function may have hundreds."""
+
+    __slots__ = ("_messages", "_path")
+    _messages: Mapping[int, Any]
+    _path: str
+
+    def __init__(self, messages: Mapping[int, Any], path: str) -> None:
+        object.__setattr__(self, "_messages", messages)
+        object.__setattr__(self, "_path", path)
+
+    def __getitem__(self, number: int) -> Mapping[str, Attr]:
+        if number not in self._messages:  # protobuf's own map would make an entry
+            raise KeyError(number)
+        return FrozenDict(attrs_from_map(self._messages[number].attr, self._path))
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._messages)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenDict, (dict(self),)
 
 
 def plan_library(library: Library) -> Span | WritePlan:

@@ -36,6 +36,7 @@ __all__ = [
     "from_plain",
     "signatures_from_messages",
     "plan_signatures",
+    "signature_to_message",
     "collections_from_messages",
     "plan_collections",
     "read_meta_graph",
@@ -144,11 +145,12 @@ def plan_signatures(plan: WritePlan, number: int, signatures: Mapping[str, Signa
     for key in sorted(signatures):
         entry = WritePlan()
         entry.add_field(1, key.encode())
-        entry.add_field(2, _message(signatures[key]).SerializeToString(deterministic=True))
+        entry.add_field(2, signature_to_message(signatures[key]).SerializeToString(deterministic=True))
         plan.add_field(number, entry)
 
 
-def _message(signature: Signature) -> Any:
+def signature_to_message(signature: Signature) -> Any:
+    """A signature as a SignatureDef."""
     message = new("SignatureDef")
     message.method_name = signature.method_name
     for infos, target in ((signature.inputs, message.inputs), (signature.outputs, message.outputs)):

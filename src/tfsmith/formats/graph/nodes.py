@@ -169,6 +169,8 @@ def _fill_func(message: Any, func: Func) -> None:
 
 
 _NAME, _OP, _INPUT, _DEVICE, _ATTR = 1, 2, 3, 4, 5
+_WHOLE = 1 << 14
+"""A node up to this size is parsed whole for its name, op and inputs, which may be hundreds."""
 _ATTR_TAG = _ATTR << 3 | BYTES
 _REMEMBERED = 256
 """Entries of attributes up to this size are decoded once for all nodes that have the same bytes: most do."""
@@ -286,14 +288,14 @@ def read_nodes(whole: Span, places: list[tuple[int, int, int]], message: str, fi
     count, first = len(places), 0
     while first < count:
         tag_start, start, stop = places[first]
-        if stop - start > _LARGE:
+        if stop - start > _WHOLE:
             nodes.append(_scan_node(origin, start, stop))
             first += 1
             continue
         last = first + 1
         while last < count:
             next_tag, next_start, next_stop = places[last]
-            if next_tag != stop or next_stop - next_start > _LARGE or next_stop - tag_start > _RUN:
+            if next_tag != stop or next_stop - next_start > _WHOLE or next_stop - tag_start > _RUN:
                 break
             stop = next_stop
             last += 1
@@ -373,14 +375,16 @@ def scan_places(span: Span, number: int) -> tuple[list[tuple[int, int, int]], li
     others: list[RawField] = []
     while position < stop:
         if buffer[position] != wanted or position + 1 >= stop:
-            field = next(fields(Span(span.source, position, stop)))
-            if field.number == number and field.wire_type == BYTES:  # its tag takes more bytes than it needs
-                places.append((field.tag_start, field.start, field.stop))
-            else:
+            for field in fields(Span(span.source, position, stop)):
+                position = field.stop
+                if field.number == number and field.wire_type == BYTES:  # its tag takes more bytes than it needs
+                    places.append((field.tag_start, field.start, field.stop))
+                    break
                 others.append(field)
                 if len(others) > MAX_FIELDS:
                     raise too_many_fields(span, field)
-            position = field.stop
+                if position < stop and buffer[position] == wanted:
+                    break
             continue
         tag_start = position
         length = buffer[position + 1]

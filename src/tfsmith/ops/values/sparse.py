@@ -15,10 +15,11 @@ from tfsmith.ops.values.strings import texts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__: list[str] = []
+__all__ = ["check_bounds", "check_sparse", "sorted_order"]
 
 
-def _check(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any]) -> None:
+def check_sparse(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any]) -> None:
+    """Raises an `OpError` where the three parts of a sparse tensor do not fit each other."""
     if indices.ndim != 2 or values.ndim != 1 or shape.ndim != 1:
         raise OpError("a sparse tensor has indices [n, rank], values [n] and a shape [rank]")
     if indices.shape != (len(values), len(shape)):
@@ -26,7 +27,8 @@ def _check(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any]) -> 
         raise OpError(what)
 
 
-def _check_bounds(indices: NDArray[Any], shape: NDArray[Any]) -> None:
+def check_bounds(indices: NDArray[Any], shape: NDArray[Any]) -> None:
+    """Raises an `OpError` where an index lies outside of the shape."""
     outside: Any = numpy.flatnonzero(((indices < 0) | (indices >= shape)).any(1)) if indices.size else ()
     if len(outside):
         raise OpError(f"index {indices[outside[0]].tolist()} lies outside of shape {shape.tolist()}")
@@ -41,7 +43,8 @@ def _dense(shape: Sequence[int], kind: numpy.dtype[Any], fill: Any) -> NDArray[A
     return numpy.full(tuple(shape), fill, kind)
 
 
-def _order(indices: NDArray[Any]) -> NDArray[Any]:
+def sorted_order(indices: NDArray[Any]) -> NDArray[Any]:
+    """The order in which indices come row by row."""
     return numpy.lexsort(indices.T[::-1]) if indices.shape[1] else numpy.arange(len(indices))
 
 
@@ -58,9 +61,9 @@ def _to_dense(
     if values.ndim > 1 or (values.ndim == 1 and len(values) != len(places)):
         raise OpError(f"{len(places)} indices do not fit values of shape {list(values.shape)}")
     found = _dense(shape.tolist(), values.dtype, default.item() if values.dtype == object else default)
-    _check_bounds(places, shape)
+    check_bounds(places, shape)
     if validate_indices and len(places) > 1:
-        pairs = places[_order(places)]
+        pairs = places[sorted_order(places)]
         if not (pairs == places).all():
             raise OpError("the indices are out of order")
         if (pairs[1:] == pairs[:-1]).all(1).any():
@@ -71,8 +74,8 @@ def _to_dense(
 
 @value("SparseReorder")
 def _reorder(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any]) -> tuple[Any, ...]:
-    _check(indices, values, shape)
-    order = _order(indices)
+    check_sparse(indices, values, shape)
+    order = sorted_order(indices)
     return indices[order], values[order]
 
 
@@ -91,7 +94,7 @@ def _reshape(indices: NDArray[Any], shape: NDArray[Any], new: NDArray[Any]) -> t
         dims[dims.index(-1)] = total // rest
     if int(numpy.prod(dims, dtype=object)) != total:
         raise OpError(f"{total} elements do not fit shape {dims}")
-    _check_bounds(indices, shape)
+    check_bounds(indices, shape)
     flat = (
         numpy.ravel_multi_index(tuple(indices.T), tuple(shape))
         if len(shape) and len(indices)
@@ -109,7 +112,7 @@ def _reshape(indices: NDArray[Any], shape: NDArray[Any], new: NDArray[Any]) -> t
 def _fill_rows(
     indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], default: NDArray[Any]
 ) -> tuple[Any, ...]:
-    _check(indices, values, shape)
+    check_sparse(indices, values, shape)
     if default.ndim:
         raise OpError("the default must be a scalar")
     rows = int(shape[0]) if len(shape) else 0
@@ -145,7 +148,7 @@ def _concat(
     total[axis] = 0
     moved: list[NDArray[Any]] = []
     for place, one, shape in zip(indices, values, shapes, strict=True):
-        _check(place, one, shape)
+        check_sparse(place, one, shape)
         if len(shape) != rank or (numpy.delete(shape, axis) != numpy.delete(total, axis)).any():
             raise OpError(f"shapes {shapes[0].tolist()} and {shape.tolist()} differ outside of axis {axis}")
         shifted = place.copy()
@@ -153,7 +156,7 @@ def _concat(
         moved.append(shifted)
         total[axis] += shape[axis]
     whole = numpy.concatenate(moved)
-    order = _order(whole)
+    order = sorted_order(whole)
     return whole[order], numpy.concatenate(list(values))[order], total
 
 
@@ -161,7 +164,7 @@ def _concat(
 def _slice(
     indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], start: NDArray[Any], size: NDArray[Any]
 ) -> tuple[Any, ...]:
-    _check(indices, values, shape)
+    check_sparse(indices, values, shape)
     if start.shape != shape.shape or size.shape != shape.shape:
         raise OpError("start and size must have a number for each dimension")
     if (start < 0).any() or (size < 0).any():
@@ -176,7 +179,7 @@ def _matmul(
     indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any], b: NDArray[Any], *, adjoint_a: bool,
     adjoint_b: bool,
 ) -> NDArray[Any]:  # fmt: skip
-    _check(indices, values, shape)
+    check_sparse(indices, values, shape)
     if len(shape) != 2 or b.ndim != 2:
         raise OpError("both must be matrices")
     rows, columns = (indices[:, 1], indices[:, 0]) if adjoint_a else (indices[:, 0], indices[:, 1])
@@ -184,7 +187,7 @@ def _matmul(
     right = b.conj().T if adjoint_b else b
     if right.shape[0] != width:
         raise OpError(f"a matrix of width {width} does not fit one of height {right.shape[0]}")
-    _check_bounds(indices, shape)
+    check_bounds(indices, shape)
     left = values.conj() if adjoint_a else values
     wide = numpy.float32 if values.dtype.name in ("float16", "bfloat16") else values.dtype
     found = numpy.zeros((height, right.shape[1]), wide)

@@ -1,0 +1,664 @@
+"""Shapes and movement: reshape, slice, gather, scatter, pad, tile, split, join, fill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any
+
+import numpy
+
+from tfsmith.ir.tensor_views import ReshapedTensor
+from tfsmith.onnx.builder import BOOL, INT32, INT64, Builder, Refusal, Val
+from tfsmith.onnx.elementwise import NUMBERS, widened
+from tfsmith.onnx.reductions import axis_of
+from tfsmith.onnx.registry import NodeContext, lowering
+from tfsmith.ops.sizes import Known, Size
+
+__all__ = ["as_vector"]
+
+_FAR = 2**63 - 1
+_BEFORE = -(2**63)
+
+
+def as_vector(b: Builder, x: Val) -> Val:
+    """A number as a vector of one."""
+    return b.reshape(x, [1]) if x.dims != (1,) else x
+
+
+# Shapes
+
+
+@lowering("Shape ShapeN")
+def _shape(n: NodeContext) -> list[Val]:
+    b = n.b
+    return [b.narrow(b.shape(x), n.dtypes[at] or INT32) for at, x in enumerate(n.inputs)]
+
+
+@lowering("Size")
+def _size(n: NodeContext) -> Val:
+    return n.b.narrow(n.b.op("Size", n.x, dtype=INT64, dims=()), n.dtype)
+
+
+@lowering("Rank")
+def _rank(n: NodeContext) -> Val:
+    b = n.b
+    return b.narrow(b.squeeze(b.op("Shape", b.shape(n.x), dtype=INT64, dims=(1,)), [0]), n.dtype)
+
+
+def _target(n: NodeContext, shape: Val, x: Val) -> Val | list[int]:
+    """The target of a reshape: numbers where at most one is open, for which -1 stands; else the tensor."""
+    numbers = shape.known.numbers
+    if numbers is not None:
+        return list(numbers)
+    values = shape.known.values
+    if values is None:
+        return shape
+    found = [size if isinstance(size, int) else -1 for size in values]
+    if found.count(-1) == 1 and 0 not in found:
+        return found
+    dims = x.dims or ()
+    copied = [
+        0 if not isinstance(size, int) and size is not None and at < len(dims) and dims[at] == size else found[at]
+        for at, size in enumerate(values)
+    ]
+    return copied if copied.count(-1) <= 1 and 0 not in found else shape
+
+
+@lowering("Reshape")
+def _reshape(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    target = _target(n, n.y, x)
+    if isinstance(target, Val):
+        return b.op("Reshape", x, b.int64(target), allowzero=1)
+    sizes = n.out.shape
+    if x.tensor is not None and sizes.is_static and x.dtype.name != "string":
+        return b.weight(ReshapedTensor(x.tensor, sizes), f"{x.name}/reshaped")
+    is_copied = n.y.known.numbers is None
+    if 0 in target and not is_copied:
+        return b.op("Reshape", x, b.const(target), allowzero=1)
+    return b.op("Reshape", x, b.const(target))
+
+
+@lowering("Squeeze")
+def _squeeze(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    axes = [axis_of(axis, x.rank) for axis in n.ints("squeeze_dims")]
+    if not axes:
+        dims = x.dims or ()
+        if any(not isinstance(size, int) for size in dims):
+            raise Refusal("which axes have size 1 is not known before it runs")
+        axes = [at for at, size in enumerate(dims) if size == 1]
+    rank = x.rank
+    if x.is_first and sorted(axes) == list(range(1, rank - 1)):
+        return b.squeeze(b.first(x), list(range(2, rank)))
+    return b.squeeze(x, sorted(set(axes))) if axes else b.op("Identity", x)
+
+
+@lowering("ExpandDims")
+def _expand_dims(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    axis = n.y.integer("its axis")
+    if axis >= 0 and x.dims is None:
+        return b.op("Unsqueeze", x, b.const([axis]))
+    return b.unsqueeze(x, [axis_of(axis, x.rank + 1)])
+
+
+@lowering("Transpose")
+def _transpose(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    perm = n.y.integers("its order of axes")
+    order = [axis_of(axis, len(perm)) for axis in perm]
+    if order == list(range(len(order))):
+        return b.op("Identity", x)
+    if x.is_first and tuple(order) == (0, x.rank - 1, *range(1, x.rank - 1)):
+        return b.op("Identity", b.first(x))
+    return b.transpose(x, order)
+
+
+# Joining and splitting
+
+
+@lowering("ConcatV2 Concat")
+def _concat(n: NodeContext) -> Val:
+    b = n.b
+    parts, axis = (n.inputs[:-1], n.inputs[-1]) if n.op == "ConcatV2" else (n.inputs[1:], n.inputs[0])
+    at = axis.integer("its axis")
+    rank = next((len(one.dims) for one in parts if one.dims is not None), None)
+    if rank is None and at < 0:
+        raise Refusal("the rank of its inputs is not known before it runs")
+    at = axis_of(at, rank) if rank is not None else at
+    if rank is not None and rank > 2 and all(one.is_first for one in parts):
+        moved = 1 if at == rank - 1 else at + 1 if at else 0
+        found = b.concat([b.first(one) for one in parts], moved)
+        dims = n.out.dims or (None,) * rank
+        found.known = Known((dims[0], dims[-1], *dims[1:-1]))
+        return b.last(found, n.out)
+    if len(parts) == 1:
+        return b.op("Identity", parts[0])
+    return b.concat(parts, at, n.out)
+
+
+@lowering("Pack")
+def _pack(n: NodeContext) -> Val:
+    b = n.b
+    axis = axis_of(int(n.attr("axis")), n.rank)
+    found = [b.unsqueeze(one, [axis]) for one in n.inputs]
+    return b.concat(found, axis, n.out) if len(found) > 1 else b.op("Identity", found[0], known=n.out)
+
+
+@lowering("ParallelConcat")
+def _parallel_concat(n: NodeContext) -> Val:
+    return n.b.concat(n.inputs, 0, n.out)
+
+
+@lowering("Unpack")
+def _unpack(n: NodeContext) -> list[Val]:
+    b, x = n.b, n.x
+    axis = axis_of(int(n.attr("axis")), x.rank)
+    return [b.op("Gather", x, b.const(at), axis=axis) for at in range(int(n.attr("num")))]
+
+
+@lowering("Split")
+def _split(n: NodeContext) -> list[Val]:
+    b, x = n.b, n.y
+    count = int(n.attr("num_split"))
+    axis = axis_of(n.x.integer("its axis"), x.rank)
+    if count == 1:
+        return [b.op("Identity", x)]
+    size = (x.dims or ())[axis]
+    if isinstance(size, int):
+        if size % count:
+            raise Refusal("it does not split evenly")
+        return b.ops("Split", x, b.const([size // count] * count), dtypes=[x.dtype] * count, axis=axis)
+    part = b.op("Div", b.size(x, axis), b.const([count]))
+    sizes = b.op("Expand", part, b.const([count]))
+    return b.ops("Split", x, sizes, dtypes=[x.dtype] * count, axis=axis)
+
+
+@lowering("SplitV")
+def _split_v(n: NodeContext) -> list[Val]:
+    b, x = n.b, n.x
+    axis = axis_of(n.inputs[2].integer("its axis"), x.rank)
+    count = int(n.attr("num_split"))
+    if count == 1:
+        return [b.op("Identity", x)]
+    if n.y.is_constant:
+        sizes = n.y.integers("its sizes")
+        if -1 in sizes:
+            whole = (x.dims or ())[axis]
+            if not isinstance(whole, int):
+                rest = b.op("Sub", b.size(x, axis), b.const([sum(sizes) + 1]))
+                parts = [rest if size == -1 else b.const([size]) for size in sizes]
+                return b.ops("Split", x, b.concat(parts, 0), dtypes=[x.dtype] * count, axis=axis)
+            sizes = [whole - sum(sizes) - 1 if size == -1 else size for size in sizes]
+        return b.ops("Split", x, b.const(sizes), dtypes=[x.dtype] * count, axis=axis)
+    raise Refusal("its sizes must be a constant")
+
+
+# Slices
+
+
+@lowering("Slice")
+def _slice(n: NodeContext) -> Val:
+    b, x, begin, size = n.b, n.x, n.y, n.inputs[2]
+    rank = x.rank
+    starts = begin.known.numbers or (None if begin.array is None else begin.integers("begin"))
+    counts = size.known.numbers or (None if size.array is None else size.integers("size"))
+    axes = b.const(list(range(rank)))
+    if rank == 0:
+        return b.op("Identity", x)
+    if counts is not None:
+        if starts is not None:
+            ends = [_FAR if count == -1 else start + count for start, count in zip(starts, counts, strict=True)]
+            return b.op("Slice", x, b.const(list(starts)), b.const(ends), axes)
+        moved = b.int64(begin)
+        total = b.op("Add", moved, b.const([0 if count == -1 else count for count in counts]))
+        if -1 in counts:
+            is_all = b.const([count == -1 for count in counts], BOOL)
+            total = b.op("Where", is_all, b.const([_FAR] * rank), total, dtype=INT64)
+        return b.op("Slice", x, moved, total, axes)
+    first, many = b.int64(begin), b.int64(size)
+    is_all = b.op("Less", many, b.const(0), dtype=BOOL)
+    ends_at = b.op("Where", is_all, b.const([_FAR] * rank), b.op("Add", first, many), dtype=INT64)
+    return b.op("Slice", x, first, ends_at, axes)
+
+
+class _Masks:
+    """What the masks of a StridedSlice say, axis by axis of its specification."""
+
+    def __init__(self, n: NodeContext) -> None:
+        names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+        self.begin, self.end, self.ellipsis, self.new, self.shrink = (int(n.attr(name) or 0) for name in names)
+
+
+@lowering("StridedSlice")
+def _strided_slice(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    begin, end, strides = n.inputs[1:4]
+    steps = strides.integers("its strides")
+    masks = _Masks(n)
+    count = len(steps)
+    is_new = [bool(masks.new >> at & 1) and not masks.ellipsis >> at & 1 for at in range(count)]
+    ellipsis = next((at for at in range(count) if masks.ellipsis >> at & 1), None)
+    taken = sum(not is_new[at] for at in range(count) if at != ellipsis)
+    rank = x.rank if ellipsis is not None and ellipsis < count - 1 else None
+    axes: list[int] = []
+    chosen: list[int] = []
+    squeezed: list[int] = []
+    added: list[int] = []
+    axis = place = 0
+    for at in range(count):
+        if at == ellipsis:
+            if rank is None:
+                continue
+            skipped = rank - taken
+            axis += skipped
+            place += skipped
+        elif is_new[at]:
+            added.append(place)
+            place += 1
+        else:
+            axes.append(axis)
+            chosen.append(at)
+            if masks.shrink >> at & 1:
+                squeezed.append(axis)
+            else:
+                place += 1
+            axis += 1
+    found = x
+    if axes:
+        starts = _bounds(b, begin, chosen, steps, masks.begin, masks.shrink, is_start=True)
+        ends = _ends(b, begin, end, chosen, steps, masks)
+        found = _sliced(b, x, starts, ends, axes, [1 if masks.shrink >> at & 1 else steps[at] for at in chosen])
+    if squeezed:
+        found = b.op("Squeeze", found, b.const(squeezed))
+    if added:
+        found = b.op("Unsqueeze", found, b.const(added))
+    return found if found is not x else b.op("Identity", x)
+
+
+def _sliced(b: Builder, x: Val, starts: Val, ends: Val, axes: Sequence[int], steps: Sequence[int]) -> Val:
+    first, last = starts.known.numbers, ends.known.numbers
+    if first is not None and last is not None:
+        kept = [at for at in range(len(axes)) if not (first[at] == 0 and last[at] == _FAR and steps[at] == 1)]
+        if not kept:
+            return x
+        starts, ends = b.const([first[at] for at in kept]), b.const([last[at] for at in kept])
+        axes, steps = [axes[at] for at in kept], [steps[at] for at in kept]
+    more = () if all(step == 1 for step in steps) else (b.const(list(steps)),)
+    return b.op("Slice", x, starts, ends, b.const(list(axes)), *more)
+
+
+def _element(b: Builder, vector: Val, at: int) -> Val | int:
+    """An element of a vector: a number if it is known, else a vector of one."""
+    values: Sequence[Size] | None = vector.known.values
+    if values is not None and isinstance(values[at], int):
+        return int(values[at])  # type: ignore[arg-type]
+    if vector.array is not None:
+        return int(vector.array.reshape(-1)[at])
+    return b.slice(b.int64(vector), [at], [at + 1], [0])
+
+
+def _joined(b: Builder, parts: Sequence[Val | int]) -> Val:
+    if all(isinstance(one, int) for one in parts):
+        return b.const(list(parts))
+    return b.concat([b.const([one]) if isinstance(one, int) else one for one in parts], 0)
+
+
+def _bounds(
+    b: Builder, vector: Val, chosen: Sequence[int], steps: Sequence[int], mask: int, shrink: int, *, is_start: bool
+) -> Val:
+    parts: list[Val | int] = []
+    for at in chosen:
+        if mask >> at & 1 and not (shrink >> at & 1):
+            forward = steps[at] > 0
+            parts.append((0 if forward else _FAR) if is_start else (_FAR if forward else _BEFORE))
+        else:
+            parts.append(_element(b, vector, at))
+    return _joined(b, parts)
+
+
+def _ends(b: Builder, begin: Val, end: Val, chosen: Sequence[int], steps: Sequence[int], masks: _Masks) -> Val:
+    parts: list[Val | int] = []
+    for at in chosen:
+        if masks.shrink >> at & 1:
+            start = _element(b, begin, at)
+            if isinstance(start, int):
+                parts.append(_FAR if start == -1 else start + 1)
+            else:
+                is_last = b.op("Equal", start, b.const([-1]), dtype=BOOL)
+                after = b.op("Add", start, b.const([1]))
+                parts.append(b.op("Where", is_last, b.const([_FAR]), after, dtype=INT64))
+        elif masks.end >> at & 1:
+            parts.append(_FAR if steps[at] > 0 else _BEFORE)
+        else:
+            parts.append(_element(b, end, at))
+    return _joined(b, parts)
+
+
+@lowering("ReverseV2")
+def _reverse(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    axes = [axis_of(axis, x.rank) for axis in n.y.integers("its axes")]
+    if not axes:
+        return b.op("Identity", x)
+    return b.slice(x, [-1] * len(axes), [_BEFORE] * len(axes), axes, [-1] * len(axes))
+
+
+@lowering("ReverseSequence")
+def _reverse_sequence(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    batch, time = int(n.attr("batch_dim")), int(n.attr("seq_dim"))
+    rank = x.rank
+    order = [batch, time, *(at for at in range(rank) if at not in (batch, time))]
+    back = [int(at) for at in numpy.argsort(order)]
+    kind = x.dtype
+    lengths = b.int64(n.y)
+    found = b.op("ReverseSequence", b.transpose(x, order), lengths, dtype=kind, batch_axis=0, time_axis=1)
+    found.known = Known(None if x.dims is None else tuple(x.dims[at] for at in order))
+    return b.transpose(found, back)
+
+
+# Gathering and scattering
+
+
+@lowering("Gather GatherV2")
+def _gather(n: NodeContext) -> Val:
+    b, x, indices = n.b, n.x, n.y
+    axis = axis_of(n.inputs[2].integer("its axis"), x.rank) if n.op == "GatherV2" else 0
+    batch = int(n.attr("batch_dims") or 0) if n.op == "GatherV2" else 0
+    if batch < 0:
+        batch += indices.rank
+    if indices.dtype.name not in ("int32", "int64"):
+        indices = b.int64(indices)
+    if not batch:
+        return b.op("Gather", x, indices, axis=axis)
+    if axis != batch:
+        raise Refusal("it gathers along another axis than that behind the batch")
+    places = b.unsqueeze(b.int64(indices), [indices.rank])
+    return b.op("GatherND", x, places, batch_dims=batch)
+
+
+@lowering("GatherNd")
+def _gather_nd(n: NodeContext) -> Val:
+    b = n.b
+    depth = None if n.y.dims is None else n.y.dims[-1]
+    if depth == 0:
+        raise Refusal("it gathers by no index")
+    return b.op("GatherND", n.x, b.int64(n.y), batch_dims=0)
+
+
+_SCATTERED = ("float32", "float64", "int32", "int64")
+_REDUCTIONS = MappingProxyType(
+    {
+        "TensorScatterUpdate": "none",
+        "TensorScatterAdd": "add",
+        "TensorScatterSub": "add",
+        "TensorScatterMax": "max",
+        "TensorScatterMin": "min",
+    }
+)
+
+
+@lowering("ScatterNd")
+def _scatter_nd(n: NodeContext) -> Val:
+    b, indices, updates, shape = n.b, *n.inputs
+    if updates.dtype.name in ("bool", "string"):
+        raise Refusal(f"it is not lowered for {updates.dtype.name}")
+    kind = widened(updates.dtype, _SCATTERED, wraps=True)
+    zeros = b.op("Expand", b.const(0, kind), b.int64(shape))
+    found = b.op("ScatterND", zeros, b.int64(indices), b.cast(updates, kind), reduction="add")
+    return b.cast(found, n.dtype)
+
+
+@lowering(" ".join(_REDUCTIONS))
+def _tensor_scatter(n: NodeContext) -> Val:
+    b, x, indices, updates = n.b, *n.inputs
+    reduction = _REDUCTIONS[n.op]
+    if reduction == "none":
+        return b.op("ScatterND", x, b.int64(indices), updates)
+    kind = widened(x.dtype, _SCATTERED)
+    more = b.cast(updates, kind)
+    if n.op == "TensorScatterSub":
+        more = b.op("Neg", more)
+    return b.cast(b.op("ScatterND", b.cast(x, kind), b.int64(indices), more, reduction=reduction), n.dtype)
+
+
+# Filling
+
+
+@lowering("Fill")
+def _fill(n: NodeContext) -> Val:
+    return n.b.op("Expand", n.y, n.b.int64(n.x))
+
+
+@lowering("ZerosLike OnesLike")
+def _like(n: NodeContext) -> Val:
+    b = n.b
+    if n.x.dtype.name == "string":
+        raise Refusal("it is not lowered for string")
+    return b.op("Expand", b.const(int(n.op == "OnesLike"), n.x.dtype), b.shape(n.x))
+
+
+@lowering("BroadcastTo")
+def _broadcast_to(n: NodeContext) -> Val:
+    return n.b.op("Expand", n.x, n.b.int64(n.y))
+
+
+@lowering("BroadcastArgs")
+def _broadcast_args(n: NodeContext) -> Val:
+    b = n.b
+    if n.x.dims is None or n.x.dims != n.y.dims:
+        raise Refusal("its shapes have different ranks")
+    x, y = b.int64(n.x), b.int64(n.y)
+    is_one = b.op("Equal", x, b.const(1), dtype=BOOL)
+    return b.narrow(b.op("Where", is_one, y, x, dtype=INT64), n.dtype)
+
+
+@lowering("Range")
+def _range(n: NodeContext) -> Val:
+    b = n.b
+    kind = widened(n.x.dtype, NUMBERS)
+    return b.cast(b.op("Range", *(b.cast(b.reshape(one, []), kind) for one in n.inputs)), n.dtype)
+
+
+@lowering("Tile")
+def _tile(n: NodeContext) -> Val:
+    b = n.b
+    kinds = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool")
+    kind = widened(n.x.dtype, kinds)
+    return b.cast(b.op("Tile", b.cast(n.x, kind), b.int64(n.y)), n.dtype)
+
+
+@lowering("OneHot")
+def _one_hot(n: NodeContext) -> Val:
+    """By comparing: an index that is out of range gives no one, where ONNX' own op counts from behind."""
+    b = n.b
+    indices, depth, on, off = n.inputs
+    rank = indices.rank
+    axis = axis_of(int(n.attr("axis")), rank + 1)
+    places = b.op("Range", b.const(0), b.reshape(b.int64(depth), []), b.const(1), dtype=INT64)
+    shape = [1] * (rank + 1)
+    shape[axis] = -1
+    is_there = b.op("Equal", b.unsqueeze(b.int64(indices), [axis]), b.reshape(places, shape), dtype=BOOL)
+    if n.dtype.name == "bool":
+        return b.op("Or", b.op("And", is_there, on), b.op("And", b.op("Not", is_there), off))
+    kind = widened(n.dtype, ("float32", "float64", "int32", "int64", "string", "uint8"), wraps=True)
+    return b.cast(b.op("Where", is_there, b.cast(on, kind), b.cast(off, kind), dtype=kind), n.dtype)
+
+
+# Padding
+
+_PADDED = ("float32", "float64", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool")
+
+
+@lowering("Pad PadV2")
+def _pad(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    if x.dtype.name == "string":
+        raise Refusal("it is not lowered for string")
+    kind = widened(x.dtype, _PADDED)
+    value = b.cast(n.inputs[2], kind) if n.op == "PadV2" else b.const(0, kind)
+    pads = None if n.y.array is None else n.y.array.astype(numpy.int64)
+    rank = x.rank
+    if pads is None:
+        flat = b.reshape(b.op("Transpose", b.int64(n.y), perm=(1, 0)), [-1])
+        return b.cast(b.op("Pad", b.cast(x, kind), flat, value, mode="constant"), n.dtype)
+    if x.is_first and rank > 2:
+        order = [0, rank - 1, *range(1, rank - 1)]
+        first = b.cast(b.first(x), kind)
+        found = b.cast(b.op("Pad", first, b.const(pads[order].T.reshape(-1)), value, mode="constant"), n.dtype)
+        dims = n.out.dims or (None,) * rank
+        found.known = Known(tuple(dims[at] for at in order))
+        return b.last(found, n.out)
+    return b.cast(b.op("Pad", b.cast(x, kind), b.const(pads.T.reshape(-1)), value, mode="constant"), n.dtype)
+
+
+@lowering("MirrorPad")
+def _mirror_pad(n: NodeContext) -> Val:
+    """By gathering along each padded axis, whose size must be known."""
+    b, found = n.b, n.x
+    if n.y.array is None:
+        raise Refusal("its paddings must be a constant")
+    pads = n.y.array.astype(numpy.int64)
+    mode = "reflect" if n.text("mode") == "REFLECT" else "symmetric"
+    for axis, (before, behind) in enumerate(pads.tolist()):
+        if not before and not behind:
+            continue
+        size = (n.x.dims or ())[axis] if n.x.dims is not None else None
+        if not isinstance(size, int):
+            if mode == "reflect" and n.x.dtype.name in _PADDED:
+                return b.op("Pad", n.x, b.const(pads.T.reshape(-1)), mode="reflect")
+            raise Refusal("the size of a padded axis is not known before it runs")
+        if max(before, behind) > size - (mode == "reflect"):
+            raise Refusal("it pads more than there is")
+        places = numpy.pad(numpy.arange(size), (before, behind), mode=mode)  # type: ignore[call-overload]
+        found = b.op("Gather", found, b.const(places), axis=axis)
+    return found if found is not n.x else b.op("Identity", n.x)
+
+
+# Sets
+
+
+@lowering("Where")
+def _where(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    if x.rank == 0:
+        raise Refusal("it takes no scalar")
+    truth = x if x.dtype.name == "bool" else b.cast(x, BOOL)
+    return b.op("Transpose", b.op("NonZero", truth, dtype=INT64), perm=(1, 0))
+
+
+@lowering("Unique UniqueWithCounts")
+def _unique(n: NodeContext) -> list[Val]:
+    b = n.b
+    kind = widened(n.x.dtype, ("float32", "float64", "int64", "string"))
+    found = b.ops("Unique", b.cast(n.x, kind), dtypes=(kind, INT64, INT64, INT64), sorted=0)
+    index = n.dtypes[1] or INT32
+    more = [b.narrow(found[3], index)] if n.op == "UniqueWithCounts" else []
+    return [b.cast(found[0], n.dtype), b.narrow(found[2], index), *more]
+
+
+@lowering("InvertPermutation")
+def _invert_permutation(n: NodeContext) -> Val:
+    b = n.b
+    count = b.shape(n.x)
+    places = b.op("Range", b.const(0), b.squeeze(count, [0]), b.const(1), dtype=INT64)
+    found = b.op("ScatterElements", places, b.int64(n.x), places, axis=0)
+    return b.narrow(found, n.dtype)
+
+
+# Blocks
+
+
+@lowering("DepthToSpace SpaceToDepth")
+def _depth(n: NodeContext) -> Val:
+    b, layout = n.b, n.text("data_format")
+    if layout == "NCHW_VECT_C":
+        raise Refusal(f"it is not lowered for {layout}")
+    kind = widened(n.x.dtype, ("float32", "float64"))
+    x = b.cast(n.x, kind) if kind != n.x.dtype else n.x
+    first = b.first(x) if layout == "NHWC" else x
+    attrs: dict[str, Any] = {"mode": "DCR"} if n.op == "DepthToSpace" else {}
+    found = b.op(n.op, first, blocksize=int(n.attr("block_size")), **attrs)
+    found = b.cast(found, n.dtype)
+    if layout != "NHWC":
+        return found
+    dims = n.out.dims or (None,) * 4
+    found.known = Known((dims[0], dims[3], dims[1], dims[2]))
+    return b.last(found, n.out)
+
+
+@lowering("SpaceToBatchND")
+def _space_to_batch(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    block, pads = n.y.integers("its block"), n.inputs[2].integers("its paddings")
+    count, rank = len(block), x.rank
+    if x.dtype.name == "string":
+        raise Refusal("it is not lowered for string")
+    kind = widened(x.dtype, _PADDED)
+    before = [0, *pads[0::2], *(0 for _ in range(rank - 1 - count))]
+    behind = [0, *pads[1::2], *(0 for _ in range(rank - 1 - count))]
+    padded = b.cast(b.op("Pad", b.cast(x, kind), b.const([*before, *behind]), b.const(0, kind)), x.dtype)
+    padded.known = Known(
+        tuple(size + before[at] + behind[at] if isinstance(size, int) else None for at, size in enumerate(x.dims or ()))
+    )
+    sizes: list[Val] = [b.size(padded, 0)]
+    for at, step in enumerate(block):
+        sizes += [b.op("Div", b.size(padded, at + 1), b.const([step])), b.const([step])]
+    sizes += [b.size(padded, at) for at in range(count + 1, rank)]
+    wide = b.reshape(padded, b.concat(sizes, 0))
+    places = [2 * at + 1 for at in range(count)]
+    order = [*(at + 1 for at in places), 0, *places, *range(2 * count + 1, rank + count)]
+    moved = b.op("Transpose", wide, perm=tuple(order))
+    target = [b.const([-1]), *sizes[1 : 2 * count + 1 : 2], *sizes[2 * count + 1 :]]
+    sizes_of = padded.dims or ()
+    dims: list[Size] = [None] * rank
+    for at in range(1, rank):
+        size = sizes_of[at]
+        step = block[at - 1] if at <= count else 1
+        dims[at] = size // step if isinstance(size, int) else None
+    return b.reshape(moved, b.concat(target, 0), tuple(dims))
+
+
+@lowering("BatchToSpaceND")
+def _batch_to_space(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    block, crops = n.y.integers("its block"), n.inputs[2].integers("its crops")
+    count, rank = len(block), x.rank
+    sizes = [*(b.const([step]) for step in block), b.const([-1]), *(b.size(x, at) for at in range(1, rank))]
+    wide = b.reshape(x, b.concat(sizes, 0))
+    order = [count]
+    for at in range(count):
+        order += [count + 1 + at, at]
+    order += list(range(2 * count + 1, rank + count))
+    moved = b.op("Transpose", wide, perm=tuple(order))
+    target = [b.const([-1])]
+    target += [b.op("Mul", b.size(x, at + 1), b.const([step])) for at, step in enumerate(block)]
+    target += [b.size(x, at) for at in range(count + 1, rank)]
+    found = b.reshape(moved, b.concat(target, 0))
+    dims: list[Size] = [None] * rank
+    for at in range(1, rank):
+        size = (x.dims or ())[at]
+        times = block[at - 1] if at <= count else 1
+        less = crops[2 * at - 2] + crops[2 * at - 1] if at <= count else 0
+        dims[at] = size * times - less if isinstance(size, int) else None
+    if any(crops):
+        starts, ends = crops[0::2], [-one if one else _FAR for one in crops[1::2]]
+        found = b.slice(found, starts, ends, list(range(1, count + 1)))
+    found.known = Known(tuple(dims))
+    return found
+
+
+@lowering("MatrixBandPart")
+def _band(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    low, high = n.y.integer("how many diagonals below"), n.inputs[2].integer("how many diagonals above")
+    kind = INT64 if x.dtype.name == "bool" else widened(x.dtype, ("float32", "float64", "int64"))
+    found = b.cast(x, kind)
+    if high >= 0:
+        found = b.op("Trilu", found, b.const(high), upper=0)
+    if low >= 0:
+        found = b.op("Trilu", found, b.const(-low), upper=1)
+    return b.cast(found, x.dtype) if found is not x else b.op("Identity", x)

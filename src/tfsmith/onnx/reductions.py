@@ -1,0 +1,126 @@
+"""Reductions: sums, extremes, arguments of extremes, running sums, the largest k."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from tfsmith.ir.dtype import DType
+from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, INT64, Refusal, Val
+from tfsmith.onnx.elementwise import FLOATS, NUMBERS, widened
+from tfsmith.onnx.registry import NodeContext, lowering
+from tfsmith.ops.sizes import Known
+
+__all__ = ["axis_of", "reduced"]
+
+_KINDS = MappingProxyType(
+    {
+        "Sum": ("ReduceSum", NUMBERS),
+        "Mean": ("ReduceMean", FLOATS),
+        "Max": ("ReduceMax", NUMBERS),
+        "Min": ("ReduceMin", NUMBERS),
+        "Prod": ("ReduceProd", ("float32", "int32", "int64")),
+        "EuclideanNorm": ("ReduceL2", ("float32",)),
+    }
+)
+
+
+def axis_of(axis: int, rank: int) -> int:
+    """An axis that may be counted from behind.
+
+    Raises:
+        Refusal: There is no such axis.
+    """
+    if not -rank <= axis < rank:
+        raise Refusal(f"it has no axis {axis}")
+    return axis % rank if rank else 0
+
+
+@lowering(" ".join(_KINDS))
+def _reduce(n: NodeContext) -> Val:
+    op, kinds = _KINDS[n.op]
+    kind = widened(n.x.dtype, kinds, wraps=n.op in ("Sum", "Prod"))
+    return reduced(n, op, kind)
+
+
+def reduced(n: NodeContext, op: str, kind: DType) -> Val:
+    """A reduction of the first input over the axes that the second has, computed in this type."""
+    b, x = n.b, n.x
+    keep = bool(n.attr("keep_dims"))
+    if not n.y.is_constant:
+        axes = b.int64(n.y)
+        axes = b.reshape(axes, [-1]) if n.y.dims is None or len(n.y.dims) == 0 else axes
+        found = b.op(op, b.cast(x, kind), axes, keepdims=int(keep), noop_with_empty_axes=1)
+        return b.cast(found, n.dtype)
+    rank = x.rank
+    chosen = sorted(axis_of(axis, rank) for axis in n.y.integers("its axes"))
+    if len(set(chosen)) < len(chosen):
+        raise Refusal("an axis stands twice")
+    if not chosen:
+        return b.op("Identity", x)
+    if op in ("ReduceMean", "ReduceMax", "ReduceMin") and any((x.dims or ())[at] == 0 for at in chosen):
+        raise Refusal("it reduces an axis without elements, of which runtimes make different things")
+    if x.is_first and chosen == list(range(1, rank - 1)):  # over all places: the channels stay
+        first = b.cast(b.first(x), kind)
+        found = b.cast(b.reduce(op, first, range(2, rank), keep=keep), n.dtype)
+        if not keep:
+            return found
+        dims = n.out.dims
+        found.known = Known(None if dims is None else (dims[0], dims[-1], *dims[1:-1]))
+        return b.last(found, n.out)
+    return b.cast(b.reduce(op, b.cast(x, kind), chosen, keep=keep), n.dtype)
+
+
+@lowering("All Any")
+def _truth(n: NodeContext) -> Val:
+    """By counting, which is right also where there is nothing to count."""
+    b = n.b
+    known = n.x.known
+    x = n.x if n.op == "Any" else b.op("Not", n.x)
+    n.inputs[0] = b.cast(x, INT32)
+    n.inputs[0].known = Known(known.dims)
+    n.dtypes[0] = INT32
+    count = reduced(n, "ReduceSum", INT32)
+    zero = b.const(0, INT32)
+    found = b.op("Greater", count, zero, dtype=BOOL)
+    return found if n.op == "Any" else b.op("Not", found)
+
+
+@lowering("ArgMax ArgMin")
+def _arg(n: NodeContext) -> Val:
+    b, x = n.b, n.x
+    axis = axis_of(n.y.integer("its axis"), x.rank)
+    kind = widened(x.dtype, ("float32", "float64", "int32"))
+    x = b.cast(x, kind)
+    if kind.name != "int32":  # what is no number is never chosen
+        worst = b.const(float("-inf" if n.op == "ArgMax" else "inf"), kind)
+        x = b.op("Where", b.op("IsNaN", x, dtype=BOOL), worst, x, dtype=kind)
+    found = b.op(n.op, x, dtype=INT64, axis=axis, keepdims=0)
+    return b.narrow(found, n.dtype)
+
+
+@lowering("Cumsum")
+def _cumsum(n: NodeContext) -> Val:
+    b = n.b
+    kind = widened(n.x.dtype, NUMBERS, wraps=True)
+    axis = b.int64(n.y)
+    found = b.op("CumSum", b.cast(n.x, kind), axis, exclusive=int(n.attr("exclusive")), reverse=int(n.attr("reverse")))
+    return b.cast(found, n.dtype)
+
+
+@lowering("TopKV2 TopK")
+def _top_k(n: NodeContext) -> list[Val]:
+    b, x = n.b, n.x
+    kind = widened(x.dtype, NUMBERS)
+    k = b.const([int(n.attr("k"))]) if n.op == "TopK" else b.reshape(b.int64(n.y), [1])
+    values, indices = b.ops(
+        "TopK", b.cast(x, kind), k, dtypes=(kind, INT64), axis=-1, largest=1, sorted=int(n.attr("sorted"))
+    )
+    return [b.cast(values, x.dtype), b.narrow(indices, n.dtypes[1] or INT32)]
+
+
+@lowering("L2Loss")
+def _l2_loss(n: NodeContext) -> Val:
+    b = n.b
+    n.allow("float32")
+    total = b.op("ReduceSumSquare", b.reshape(n.x, [-1]), keepdims=0)
+    return b.op("Mul", total, b.const(0.5, FLOAT32))

@@ -1,0 +1,423 @@
+"""`tfsmith view MODEL`: a page that shows a model, what a recipe matches in it, how it differs from another."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.errors import TfsmithError, UsageError
+from tfsmith.ir.model import Model
+from tfsmith.records import field, record
+from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
+from tfsmith.view.page import Mark, Overlay, page_frame, page_html
+from tfsmith.view.page_data import page_data, tensor_facts, tensor_of, weight_tensors
+from tfsmith.view.text import human_count, plural
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from tfsmith.passes.diff_bodies import BodyDifference
+    from tfsmith.verbs._page_server import PageServer
+    from tfsmith.verbs._shared import FilePath, MatchingLoads, ModelOrPath, Out, Progress, Serves
+    from tfsmith.verbs.recipe import RecipeOrPath
+
+__all__ = ["FLAGS", "IN_COMMAND", "Viewed", "view_model"]
+
+FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+IN_COMMAND = MappingProxyType({"serve": True})
+_RED, _GREEN, _BLUE, _AMBER, _PURPLE, _GRAY = "#b3261e", "#1d6b36", "#1558b8", "#8a5300", "#7a3db8", "#525b6a"
+_MOST_MARKS = 20_000
+_LONGEST = 300
+
+
+@record(eq=False)
+class Viewed(Result):
+    """A page that shows a model.
+
+    Attributes:
+        model: The model.
+        html: The page.
+        overlays: What is painted on it.
+        notes: What the user should know: that the graph is cut off.
+        out: Where it was written, if it was.
+        server: What serves it, if something does.
+        browser: Whether `stay` opens a browser.
+    """
+
+    model: Model
+    html: str = field(repr=False)
+    overlays: tuple[Overlay, ...] = ()
+    notes: tuple[str, ...] = ()
+    out: Path | None = None
+    server: PageServer | None = None
+    browser: bool = True
+
+    @property
+    def url(self) -> str | None:
+        """Where it is served, if it is."""
+        return None if self.server is None else self.server.url
+
+    def report(self) -> Iterator[str]:
+        """Where the page is."""
+        if self.out is not None:
+            yield f"Wrote {sized(self.out)}"
+        elif self.server is not None:
+            yield self.server.url
+        else:
+            yield f"a page of {human_count(len(self.html))} characters"
+
+    def to_json(self) -> dict[str, Any]:
+        """Where the page is, and how much is marked in it."""
+        return {
+            "output": None if self.out is None else str(self.out),
+            "url": self.url,
+            "marks": {one.name: len(one.marks) for one in self.overlays},
+            "warnings": [str(note) for note in self.notes],
+        }
+
+    def stay(self) -> None:
+        """Opens a browser, and serves the page until the process is interrupted; nothing if nothing serves it."""
+        if self.server is None:
+            return
+        if self.browser:
+            import webbrowser
+
+            webbrowser.open(self.server.url)
+        self.server.serve()
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the page itself, in a frame."""
+        return page_frame(self.html)
+
+
+@checked
+def view_model(
+    model: ModelOrPath,
+    *,
+    out: Out | None = None,
+    recipe: RecipeOrPath | None = None,
+    diff: ModelOrPath | None = None,
+    verify: ModelOrPath | None = None,
+    scan: bool = False,
+    weights: bool = False,
+    browser: bool = True,
+    port: int = 0,
+    force: bool = False,
+    serve: Serves = False,
+    progress: Progress | None = None,
+    **options: Unpack[MatchingLoads],
+) -> Viewed:
+    """Shows a model as a page: its graph by scopes, functions, signatures, variables; in a browser, without network.
+
+    With an output, the page is one HTML file that needs nothing else. Without one, the command serves it to this
+    machine alone, and reads weights when they are looked at. Looking runs nothing, but for `verify`.
+
+    Args:
+        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
+        out: The page to write: an .html.
+        recipe: Paint what this recipe matches: a `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
+        diff: Paint what differs in this model, side by side with it.
+        verify: Run this model too, and paint the node at which they part.
+        scan: Paint what the model can do to the machine that runs it.
+        weights: Put statistics and histograms of all weights into the page. Reads them all.
+        browser: Open the browser.
+        port: The port of the local server; 0 for any that is free.
+        force: Replace what is there.
+        serve: Whether to serve the page where it is not written; `stay` then does so.
+        progress: Is called with the name of each step that begins.
+
+    Returns:
+        The page. A notebook shows it.
+
+    Raises:
+        TfsmithError: What is wrong, where, and what to do.
+
+    Example:
+        tfsmith view saved_model
+        tfsmith view saved_model -o page.html --scan
+        tfsmith view model.pb --diff changed.pb -o changes.html
+    """
+    step = progress or _silent
+    step("opening")
+    opened = open_model(model, options)
+    if out is not None and Path(out).suffix.lower() not in (".html", ".htm"):
+        raise UsageError("a page is HTML", path=out, remedy="give it a name that ends in .html")
+    if diff is not None and verify is not None:
+        raise UsageError("{diff} and {verify} both show a second model", remedy="give one of them")
+    if recipe is None and any(name in options for name in MATCHING):
+        raise UsageError("options of matching go with {recipe}", remedy="add {recipe}, or leave them out")
+    step("looking at the graph")
+    notes = _warnings(opened)
+    networks = [] if notes else _networks(opened)
+    models = [page_data(opened, networks=networks)]
+    overlays: list[Overlay] = []
+    if recipe is not None:
+        step("matching")
+        overlays.append(_recipe_overlay(opened, recipe, options))
+    if diff is not None:
+        step("comparing")
+        other = open_model(diff, {})
+        models.append(page_data(other))
+        overlays += _diff_overlays(opened, other)
+    if verify is not None:
+        step("verifying")
+        other = open_model(verify, {})
+        models.append(page_data(other))
+        overlays.append(_verify_overlay(opened, other))
+    if scan:
+        step("scanning")
+        overlays.append(_scan_overlay(opened))
+    statistics = None
+    if weights:
+        step("reading weights")
+        statistics = {key: _statistics(opened, key) for key, _ in weight_tensors(opened)}
+    command = _command_path(model, opened)
+
+    def make(server: str) -> str:
+        return page_html(models, overlays=overlays, weights=statistics, command=command, server=server)
+
+    if out is not None:
+        html = make("")
+        _write(html, opened, out, force=force)
+        return Viewed(opened, html, tuple(overlays), notes, Path(out))
+    if not serve:
+        return Viewed(opened, make(""), tuple(overlays), notes)
+    from tfsmith.verbs._page_server import PageServer
+
+    answers = {
+        "weight": lambda query: _statistics(opened, query.get("key", "")),
+        "draft": lambda query: _draft(opened, query),
+    }
+    server = PageServer(make, answers, port)
+    return Viewed(opened, "", tuple(overlays), notes, None, server, browser)
+
+
+def _silent(step: str) -> None:
+    """Says nothing."""
+
+
+def _command_path(source: ModelOrPath, model: Model) -> str:
+    if isinstance(source, (str, os.PathLike)):
+        return os.fspath(source)
+    plain = source.model if isinstance(source, ModelResult) else source
+    return "MODEL" if not isinstance(plain, Model) or model.path is None else str(model.path)
+
+
+def _write(html: str, model: Model, out: FilePath, *, force: bool) -> None:
+    from tfsmith.formats.write import inputs_of
+    from tfsmith.storage.place import Output
+
+    with Output(out, inputs=inputs_of(model), force=force) as output:
+        output.aside.write_text(html, encoding="utf-8")
+
+
+def _networks(model: Model) -> list[dict[str, Any]]:
+    """What was recognised; nothing in a damaged graph, which is shown all the same."""
+    if not model.has_graph:
+        return []
+    from tfsmith.patterns.networks import find_networks
+
+    try:
+        return [network.facts() for network in find_networks(model)]
+    except TfsmithError:
+        return []
+
+
+def _warnings(model: Model) -> tuple[str, ...]:
+    if not model.has_graph:
+        return ()
+    bodies = (model.graph, *model.graph.library.values())
+    missing = [(node.name, name) for body in bodies for node, name in body.missing_inputs()]
+    if not missing:
+        return ()
+    more = f", and {human_count(len(missing) - 1)} more inputs are missing" if len(missing) > 1 else ""
+    return (f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}",)
+
+
+def _statistics(model: Model, key: str) -> dict[str, Any]:
+    tensor = tensor_of(model, key)
+    if tensor is None:
+        return {"count": 0, "dtype": "", "error": "there is no such weight"}
+    try:
+        return tensor_facts(tensor)
+    except (TfsmithError, MemoryError) as error:
+        return {"count": 0, "dtype": "", "error": f"it cannot be read: {error}"}
+
+
+def _draft(model: Model, query: Mapping[str, str]) -> str:
+    """A recipe that finds a picked pattern and puts one node in its place, as TOML to be edited."""
+    from tfsmith.formats.recipe.toml import recipe_toml
+    from tfsmith.ir.node import Node
+    from tfsmith.patterns.extract import extract, recipe_from_pattern
+    from tfsmith.verbs._files import body_of
+
+    try:
+        seeds, barriers = json.loads(query.get("seeds", "[]")), json.loads(query.get("barriers", "[]"))
+    except ValueError as error:
+        raise UsageError("seeds and barriers are lists of names", remedy="pass JSON") from error
+    body = body_of(model, query.get("function") or None)
+    pattern = extract(body, seeds, barriers, constants=bool(query.get("constants")))
+    target = Node("fused", "FusedPattern", pattern.inputs)
+    recipe = recipe_from_pattern(pattern, target, op_def=body.op_def)
+    head = "# Drafted from a picked pattern: give the new node its op, its attributes and the inputs that it takes.\n\n"
+    return head + recipe_toml(recipe)
+
+
+# What is painted
+
+
+def _cut(text: object) -> str:
+    words = str(text)
+    return words if len(words) <= _LONGEST else f"{words[:_LONGEST]} ..."
+
+
+def _recipe_overlay(model: Model, recipe: RecipeOrPath, options: Mapping[str, Any]) -> Overlay:
+    """Each match: its outputs, its inner nodes, the tensors at which it stops, what takes its place, the misses."""
+    from tfsmith.verbs.recipe import check_recipe
+    from tfsmith.verbs.replace import find
+
+    matching = {name: options[name] for name in MATCHING if name in options}
+    matches = find(model, recipe, **matching)
+    marks: list[Mark] = []
+    for number, match in enumerate(matches.matches, 1):
+        sheet = match.body or ""
+        outputs = set(match.outputs)
+        bound = {value: name for unit in match.parts for name, value in unit.nodes.items()}
+        for name in match.outputs:
+            marks.append(Mark("output", name, sheet, f"match {number} ({match.variant.name}): {bound.get(name, '')}"))
+        body = model.graph if match.body is None else model.graph.library[match.body]
+        called = {tensor.node: wanted for unit in match.parts for wanted, tensor in unit.inputs.items()}
+        inside = frozenset(match.nodes)
+        entries = dict.fromkeys(body.source(text) for name in match.nodes for text in body[name].data_inputs)
+        for name in entries:
+            if name not in inside:
+                role = f"input {called[name]}" if name in called else "an input"
+                marks.append(Mark("barrier", name, sheet, f"match {number}: {role}"))
+        inner = [name for name in match.nodes if name not in outputs]
+        marks += [Mark("inner", name, sheet, f"match {number}: {bound.get(name, 'passed through')}") for name in inner]
+    notes = [f"{len(matches.matches)} match{'es' * (len(matches.matches) != 1)} of {getattr(recipe, 'name', recipe)}"]
+    for match in {match.variant.name: match for match in reversed(matches.matches)}.values():
+        for target in match.variant.targets:
+            taken = [f"{name} ({match.bindings[name]})" if name in match.bindings else name for name in target.inputs]
+            notes.append(_cut(f"{target.op} takes its place, with the inputs {', '.join(taken) or 'none'}"))
+    if not matches.matches and matches.nearest_miss is not None:
+        miss = matches.nearest_miss
+        notes.append(f"nearest: {miss.matched} nodes fit, then {miss.reason}")
+        if miss.found_node:
+            marks.append(Mark("miss", miss.found_node, miss.body or "", _cut(miss.reason)))
+    for skipped in check_recipe(recipe, model, **matching).skipped if matches.matches else ():
+        notes.append(_cut(f"left alone: {skipped.reason}"))
+    kinds = {
+        "output": ("output of a match", "◆", _PURPLE),
+        "inner": ("inside of a match", "✓", _BLUE),
+        "barrier": ("where it stops", "‖", _AMBER),
+        "miss": ("did not fit", "✗", _RED),
+    }
+    return Overlay("recipe", "recipe", kinds, marks[:_MOST_MARKS], notes)
+
+
+_CHANGES: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+    {
+        "added": ("added", "+", _GREEN),
+        "removed": ("removed", "\N{MINUS SIGN}", _RED),
+        "changed": ("changed", "~", _BLUE),
+        "renamed": ("moved: another name", "→", _PURPLE),
+        "weight": ("other values", "≠", _AMBER),
+        "other": ("besides nodes", "·", _GRAY),
+    }
+)
+
+
+def _diff_overlays(one: Model, other: Model) -> Iterator[Overlay]:
+    """What differs, for both sides: what was removed is in the first alone, what was added in the second alone."""
+    from tfsmith.verbs.diff import diff
+
+    found = diff(one, other)
+    notes = [*(str(note) for note in found.notes)]
+    bodies: list[tuple[str, str, BodyDifference]] = [("", "", found.structure.nodes)]
+    bodies += [(function.first, function.second, function.body) for function in found.structure.functions]
+    weights = [Mark("weight", item.name, "", "its values differ") for item in found.weights]
+    others = [
+        Mark("other", "", "", _cut(f"{section}: {fact['name']}"))
+        for section in ("versions", "signatures", "collections", "assets", "others")
+        for fact in found.facts().get(section, ())
+    ]
+    others += [Mark("removed", "", "", f"function {name}") for name in found.structure.functions_removed]
+    others += [Mark("added", "", "", f"function {name}") for name in found.structure.functions_added]
+    total = sum(found.counts().values())
+    notes.insert(0, f"{plural(total, 'difference')}; {human_count(found.structure.nodes.same)} nodes are the same")
+    for side in (0, 1):
+        marks: list[Mark] = []
+        for first, second, body in bodies:
+            sheet = second if side else first
+            marks += [Mark("changed", (change.second if side else change.first).name, sheet, _change_text(change))
+                      for change in body.changed]  # fmt: skip
+            marks += [
+                Mark("renamed", (new if side else old).name, sheet, _cut(f"{old.name} -> {new.name}"))
+                for old, new in body.renamed
+            ]
+            alone = body.added if side else body.removed
+            marks += [Mark("added" if side else "removed", node.name, sheet, node.op) for node in alone]
+        title = "diff: B" if side else "diff: A"
+        yield Overlay(f"diff{side}", title, _CHANGES, [*marks[:_MOST_MARKS], *weights, *others], notes, side)
+
+
+def _change_text(change: Any) -> str:
+    words = []
+    if change.first.op != change.second.op:
+        words.append(f"{change.first.op} -> {change.second.op}")
+    words += [f"input {'^' if one.index is None else one.index}: {one.first} -> {one.second}" for one in change.inputs]
+    words += [f"attribute {one.name}" for one in change.attrs]
+    if change.first.device != change.second.device:
+        words.append("device")
+    return _cut("; ".join(words))
+
+
+def _verify_overlay(one: Model, other: Model) -> Overlay:
+    """Both are run; where they part, and which outputs differ."""
+    from tfsmith.ir.node import parse_input
+    from tfsmith.verbs.verify import verify
+
+    found = verify(one, other, bisect=True)
+    marks = []
+    if found.parted is not None:
+        most = "" if found.parted.max_abs is None else f", by at most {found.parted.max_abs:.3g}"
+        marks.append(Mark("parts", found.parted.node, "", _cut(f"{found.parted.reason}{most}")))
+    for output in found.outputs:
+        text = _cut(output.reason or f"same: at most {output.max_abs:.3g} apart")
+        kind = "same" if output.is_same else "differs"
+        marks.append(Mark(kind, parse_input(output.tensor_a).node, "", f"output {output.key}: {text}"))
+    answer = "The models agree." if found.is_same else "The models do not agree."
+    notes = [answer, *(str(line) for line in found.remarks), *(str(note) for note in found.notes)]
+    if found.parted is not None:
+        notes.append(f"{plural(found.parted.checked, 'node')} before it, and beside it, agree.")
+    kinds = {
+        "parts": ("they part here", "≠", _RED),
+        "differs": ("an output that differs", "✗", _AMBER),
+        "same": ("an output that is the same", "=", _GREEN),
+    }
+    return Overlay("verify", "verify", kinds, marks, notes, -1)
+
+
+def _scan_overlay(model: Model) -> Overlay:
+    from tfsmith.verbs.scan import scan
+
+    found = scan(model)
+    functions = model.graph.library if model.has_graph else {}
+    marks = []
+    for one in found.findings:
+        sheet = next((name for name in reversed(one.function.split(" > ")) if name in functions), "")
+        more = f", and {human_count(one.count - 1)} more" if one.count > 1 else ""
+        marks.append(Mark(one.level, one.node, sheet, _cut(f"{one.kind}: {one.what} ({one.when}{more})")))
+    kinds = {
+        "dangerous": ("dangerous", "‼", _RED),
+        "suspicious": ("suspicious", "!", _AMBER),
+        "note": ("note", "i", _BLUE),
+    }
+    words = f"{plural(len(marks), 'finding')}; {plural(found.node_count, 'node')} looked at, nothing run"
+    return Overlay("scan", "scan", kinds, marks, [words])

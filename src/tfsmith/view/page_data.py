@@ -1,0 +1,360 @@
+"""A model as the page has it: plain data in columns, from any model that opens. Structure only, unless it is asked for.
+
+Strings that repeat (ops, types, attributes, devices) are numbers of tables, so that 50,000 nodes take a few megabytes,
+and a tenth of that when they are packed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING, Any
+
+from tfsmith.errors import TfsmithError
+from tfsmith.ir.body import Body
+from tfsmith.ir.function import Function
+from tfsmith.ir.model import Model
+from tfsmith.ir.names import OBJECT_GRAPH_KEY
+from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
+from tfsmith.ir.op_database import op_summary
+from tfsmith.ir.tensor import Tensor
+from tfsmith.ops.families import VARIABLES
+from tfsmith.ops.inference import Inference
+from tfsmith.ops.traits import Trait, traits
+from tfsmith.passes.interface import collected, guess_outputs
+from tfsmith.passes.variables import find_value, restore_sources
+from tfsmith.view.summary import attr_facts, collection_facts, signature_facts, summary_facts, variable_facts
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+__all__ = ["GRAPH", "page_data", "tensor_facts", "tensor_of", "weight_tensors"]
+
+GRAPH = ""
+"""The name of the graph's own sheet; a function's sheet has the function's name."""
+_FEW = 16
+"""Constants of so many values are shown with them."""
+_LONGEST_VALUE = 400
+_BINS = 32
+_AT_ONCE = 1 << 20
+_SAID = frozenset({"_output_shapes"})
+"""Attributes that say what shape inference finds, too."""
+_MOST_COLLECTED = 200
+
+
+class _Table:
+    """Texts by number, each once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        return self._numbers.setdefault(text, len(self._numbers))
+
+    @property
+    def texts(self) -> list[str]:
+        return list(self._numbers)
+
+
+class _Tables:
+    """What all sheets share."""
+
+    def __init__(self) -> None:
+        self.ops, self.types, self.attrs, self.devices = _Table(), _Table(), _Table(), _Table()
+
+
+def page_data(model: Model, *, networks: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """All that the page shows of a model. Decodes every node, reads no weight.
+
+    Args:
+        model: The model.
+        networks: What was recognised in it, as `Network.facts` has it.
+
+    Raises:
+        InvalidModelError: Two nodes have one name.
+    """
+    facts: dict[str, Any] = {
+        "format": 1,
+        "summary": summary_facts(model),
+        "variables": variable_facts(model),
+        "networks": list(networks),
+        "signatures": {},
+        "collections": {},
+        "sheets": [],
+    }
+    if not model.has_graph:
+        return facts | {"tables": _tables_facts(_Tables(), model)}
+    facts["signatures"] = signature_facts(model.signatures)
+    facts["collections"] = _cut_collections(collection_facts(model))
+    tables = _Tables()
+    inference = Inference(model.graph, model.meta.objects)
+    bodies: list[Body] = [model.graph, *model.graph.library.values()]
+    facts["sheets"] = [_sheet(body, inference, tables) for body in bodies]
+    facts["sheets"][0] |= {"outputs": _outputs(model), "keys": _keys(model)}
+    facts["tables"] = _tables_facts(tables, model)
+    return facts
+
+
+def _tables_facts(tables: _Tables, model: Model) -> dict[str, Any]:
+    library = model.graph.library if model.has_graph else {}
+    return {
+        "ops": [_op_facts(name, model, name in library) for name in tables.ops.texts],
+        "types": [json.loads(text) for text in tables.types.texts],
+        "attrs": [json.loads(text) for text in tables.attrs.texts],
+        "devices": tables.devices.texts,
+    }
+
+
+def _op_facts(name: str, model: Model, is_function: bool) -> dict[str, Any]:
+    definition = model.graph.op_def(name)
+    found = traits(name, model.graph.op_def) or Trait(0)
+    kind = "op"
+    if name in VARIABLES:
+        kind = "variable"
+    elif Trait.CONSTANT in found:
+        kind = "constant"
+    elif Trait.INPUT in found:
+        kind = "input"
+    elif name == "_Retval":
+        kind = "output"
+    elif Trait.CALL in found or is_function:
+        kind = "call"
+    facts: dict[str, Any] = {
+        "name": name,
+        "kind": kind,
+        "doc": "a function of the model" if is_function else op_summary(name),
+        "traits": [trait.name.lower().replace("_", " ") for trait in Trait if trait in found and trait.name],
+    }
+    if definition is None:
+        facts["unknown"] = not is_function
+        return facts
+    facts["inputs"] = [arg.name for arg in definition.inputs]
+    facts["outputs"] = [arg.name for arg in definition.outputs]
+    facts["single"] = [not (arg.number_attr or arg.type_list_attr) for arg in definition.inputs]
+    facts["stateful"] = definition.is_stateful
+    return facts
+
+
+def _sheet(body: Body, inference: Inference, tables: _Tables) -> dict[str, Any]:
+    """A body in columns. A function's arguments are nodes before its own, and its results are nodes behind them.
+
+    `inputs` has for each node the number of its inputs, then for each of them the number of the node that gives it and
+    of the output, -1 for a control edge; a node that is not there is -1 less its number in `missing`.
+    """
+    args = body.args
+    rets = list(body.ret.items()) if isinstance(body, Function) else []
+    names = [*args, *(node.name for node in body.nodes)]
+    numbers = {name: number for number, name in enumerate(names)}
+    free = {name for name, _ in rets} & set(names)
+    names += [f"{name} (result)" if name in free else name for name, _ in rets]
+    missing = _Table()
+    inputs: list[int] = []
+
+    def add_inputs(texts: Sequence[str]) -> None:
+        inputs.append(len(texts))
+        for text in texts:
+            source, output = _resolved(body, text)
+            inputs.append(numbers[source] if source in numbers else -1 - missing.number(source))
+            inputs.append(output)
+
+    ops, types, attrs, devices = [], [], [], []
+    for name in args:
+        inputs.append(0)
+        ops.append(tables.ops.number("_Arg"))
+        types.append([_type(inference, body, Endpoint(name, 0), tables)])
+        attrs.append(tables.attrs.number("{}"))
+        devices.append(tables.devices.number(""))
+    for node in body.nodes:
+        add_inputs(node.inputs)
+        ops.append(tables.ops.number(node.op))
+        count = _output_count(body, node)
+        types.append([_type(inference, body, Endpoint(node.name, at), tables) for at in range(count)])
+        attrs.append(tables.attrs.number(_attrs_text(node)))
+        devices.append(tables.devices.number(node.device))
+    for _, text in rets:
+        add_inputs([text])
+        ops.append(tables.ops.number("_Retval"))
+        types.append([])
+        attrs.append(tables.attrs.number("{}"))
+        devices.append(tables.devices.number(""))
+    return {
+        "name": body.name if isinstance(body, Function) else GRAPH,
+        "names": names,
+        "ops": ops,
+        "inputs": inputs,
+        "types": types,
+        "attrs": attrs,
+        "devices": devices,
+        "missing": missing.texts,
+        "args": len(args),
+        "rets": len(rets),
+    }
+
+
+def _resolved(body: Body, text: str) -> Endpoint:
+    """The tensor that an input's text means, where a damaged file allows to say it."""
+    try:
+        return body.resolve(text)
+    except TfsmithError:
+        return Endpoint(body.source(text), CONTROL if text[:1] == "^" else 0)
+
+
+def _output_count(body: Body, node: Node) -> int:
+    definition = body.op_def(node.op)
+    try:
+        return 1 if definition is None else definition.output_count(node.attrs)
+    except TfsmithError:
+        return 1
+
+
+def _type(inference: Inference, body: Body, tensor: Endpoint, tables: _Tables) -> int:
+    """The dtype and the sizes of a tensor: a number, a name of an open size, or -1."""
+    try:
+        known, dtype = inference.known(body, tensor), inference.dtype(body, tensor)
+    except TfsmithError:
+        return tables.types.number("[null, null]")
+    dims = None if known.dims is None else [size if isinstance(size, int) else -1 for size in known.dims]
+    return tables.types.number(json.dumps([None if dtype is None else dtype.name, dims]))
+
+
+def _attrs_text(node: Node) -> str:
+    try:
+        facts = {key: attr_facts(attr) for key, attr in sorted(node.attrs.items()) if key not in _SAID}
+        if node.op == "Const" and node.constant is not None:
+            facts["value"] |= _few_values(node.constant)
+    except TfsmithError as error:
+        facts = {"(damaged)": str(error)}
+    return json.dumps({key: _cut(value) for key, value in facts.items()}, default=str)
+
+
+def _cut(value: Any) -> Any:
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return value if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} ... ({len(text):,} characters)"
+
+
+def _few_values(tensor: Tensor) -> dict[str, Any]:
+    """The values of a small constant."""
+    count = tensor.shape.elements
+    if count is None or count > _FEW:
+        return {}
+    found = tensor.numpy().reshape(-1).tolist()
+    return {"values": [_plain(value) for value in found]}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return _cut(value.decode("utf-8", "backslashreplace"))
+    if isinstance(value, float):
+        return value if isfinite(value) else str(value)
+    return value if isinstance(value, (bool, int, str)) else str(value)
+
+
+def _outputs(model: Model) -> list[int]:
+    """The numbers of the nodes that the graph's answers come from: of signatures, else the likely ones."""
+    if model.signatures:
+        found = [info.name for signature in model.signatures.values() for info in signature.outputs.values()]
+    else:
+        try:
+            found = [one.tensor for one in (collected(model, "outputs") or guess_outputs(model.graph))]
+        except TfsmithError:  # it is cut off
+            return []
+    wanted = {parse_input(text).node for text in found}
+    return [number for number, node in enumerate(model.graph.nodes) if node.name in wanted]
+
+
+def _keys(model: Model) -> dict[int, str]:
+    """For each variable of the graph, by its node's number, what it is called in the checkpoint."""
+    if not model.variables:
+        return {}
+    try:
+        sources = restore_sources(model.meta)
+    except TfsmithError:  # it is cut off
+        sources = {}
+    keys = {}
+    for number, node in enumerate(model.graph.nodes):
+        if node.op not in VARIABLES:
+            continue
+        try:
+            keys[number] = find_value(model, node, sources)[0]
+        except TfsmithError:
+            continue
+    return keys
+
+
+def _cut_collections(facts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: {"kind": one["kind"], "count": len(one["values"]), "values": one["values"][:_MOST_COLLECTED]}
+        for key, one in facts.items()
+    }
+
+
+# Weights
+
+
+def weight_tensors(model: Model) -> Iterator[tuple[str, Tensor]]:
+    """All weights, by what the page calls them: `variable:KEY`, and `node:FUNCTION:NAME` for constants. No I/O."""
+    for name, tensor in model.variables.items():
+        if name != OBJECT_GRAPH_KEY:
+            yield f"variable:{name}", tensor
+    if not model.has_graph:
+        return
+    for body in (model.graph, *model.graph.library.values()):
+        sheet = body.name if isinstance(body, Function) else GRAPH
+        for node in body.nodes:
+            value = node.constant
+            if value is not None and (value.shape.elements or 0) > _FEW:
+                yield f"node:{sheet}:{node.name}", value
+
+
+def tensor_of(model: Model, key: str) -> Tensor | None:
+    """The weight that the page calls so, or None."""
+    kind, _, rest = key.partition(":")
+    if kind == "variable":
+        return None if rest == OBJECT_GRAPH_KEY else model.variables.get(rest)
+    sheet, _, name = rest.partition(":")
+    if kind != "node" or not model.has_graph:
+        return None
+    body: Body | None = model.graph if sheet == GRAPH else model.graph.library.get(sheet)
+    node = None if body is None else body.by_name.get(name)
+    return None if node is None else node.constant
+
+
+def tensor_facts(tensor: Tensor) -> dict[str, Any]:
+    """Statistics and a histogram of a weight. Reads it in pieces; of texts it has no statistics, but the first ones."""
+    import numpy as np
+
+    facts: dict[str, Any] = {"count": tensor.shape.elements or 0, "dtype": tensor.dtype.base.name}
+    values = np.asarray(tensor.numpy()).reshape(-1)
+    if values.dtype.kind in "OSU":
+        return facts | {"first": [_plain(value) for value in values[:_FEW].tolist()]}
+    if values.dtype.kind == "c":
+        values = np.abs(values)
+    low, high, total, squares, finite, zeros, nans = np.inf, -np.inf, 0.0, 0.0, 0, 0, 0
+    for piece in _pieces(values):
+        nans += int(np.isnan(piece).sum())
+        kept = piece[np.isfinite(piece)]
+        zeros += int((kept == 0).sum())
+        finite += kept.size
+        if kept.size:
+            low, high = min(low, float(kept.min())), max(high, float(kept.max()))
+            total += float(kept.sum())
+    mean = total / finite if finite else 0.0
+    counts = np.zeros(_BINS, np.int64)
+    for piece in _pieces(values):
+        kept = piece[np.isfinite(piece)]
+        squares += float(((kept - mean) ** 2).sum())
+        if finite and isfinite(high - low):
+            counts += np.histogram(kept, bins=_BINS, range=(low, high))[0]
+    facts |= {"finite": finite, "nan": nans, "infinite": values.size - finite - nans, "zeros": zeros}
+    if finite:
+        deviation = (squares / finite) ** 0.5
+        facts |= {"min": low, "max": high, "mean": mean, "deviation": deviation, "histogram": counts.tolist()}
+    return {key: _plain(value) if isinstance(value, float) else value for key, value in facts.items()}
+
+
+def _pieces(values: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    import numpy as np
+
+    for start in range(0, values.size, _AT_ONCE):
+        yield values[start : start + _AT_ONCE].astype(np.float64)

@@ -1,0 +1,278 @@
+"""`tfsmith serve` in a process of its own, asked over real sockets: REST, gRPC, versions, limits, the end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tests.support.serving import Server, ask, serving
+
+from tfsmith.testing.half_plus import write_half_plus
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for name, number in (("half_plus_two", 2.0), ("half_plus_three", 3.0)):
+        (folder / name).mkdir()
+        write_half_plus(folder / name / "00000123", number)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(models: Path) -> Iterator[Server]:
+    config = models / "models.config"
+    config.write_text(
+        f"""model_config_list {{
+  config {{ name: "half_plus_two" base_path: "{models}/half_plus_two" model_platform: "tensorflow" }}
+  config {{ name: "half_plus_three" base_path: "{models}/half_plus_three"
+           version_labels {{ key: "stable" value: 123 }} }}
+}}"""
+    )
+    with serving("--model-config", str(config), "--max-body-mb", "1", "--log-requests") as found:
+        yield found
+        assert found.stop() == 0
+        assert found.events("stopped")
+
+
+def test_the_documented_calls_give_the_documented_answers(server: Server) -> None:
+    two, three = (f"{server.rest}/v1/models/half_plus_{name}" for name in ("two", "three"))
+    status = {"version": "123", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    assert ask(three)[:2] == (200, {"model_version_status": [status]})
+    assert ask(f"{two}:predict", {"instances": [1.0, 2.0, 5.0]})[:2] == (200, {"predictions": [2.5, 3.0, 4.5]})
+    assert ask(f"{three}:predict", {"instances": [1.0, 2.0, 5.0]})[:2] == (200, {"predictions": [3.5, 4.0, 5.5]})
+    examples = {"signature_name": "tensorflow/serving/regress", "examples": [{"x": 1.0}, {"x": 2.0}]}
+    assert ask(f"{three}:regress", examples)[:2] == (200, {"results": [3.5, 4.0]})
+    code, answer, headers = ask(f"{server.rest}/v1/models/half:predict", {"instances": [1.0, 5.0]})
+    assert (code, answer) == (404, {"error": "Servable not found for request: Latest(half)"})
+    assert headers["content-type"] == "application/json"
+
+
+def test_versions_labels_columns_and_classes(server: Server) -> None:
+    three = f"{server.rest}/v1/models/half_plus_three"
+    wanted = {"outputs": [[3.5], [4.0]]}
+    for way in ("", "/versions/123", "/labels/stable"):
+        assert ask(f"{three}{way}:predict", {"inputs": [[1.0], [2.0]]})[:2] == (200, wanted)
+        assert ask(f"{three}{way}:predict", {"inputs": {"x": [[1.0], [2.0]]}})[:2] == (200, wanted)
+        assert ask(f"{three}{way}")[0] == 200
+    classes = {"signature_name": "classify_x_to_y", "examples": [{"x": 1.0}]}
+    assert ask(f"{three}:classify", classes)[:2] == (200, {"results": [[["", 3.5]]]})
+
+
+def test_nan_and_infinity_go_in_and_out(server: Server) -> None:
+    body = b'{"instances": [[NaN], [Infinity], [-Infinity]]}'
+    request = urllib.request.Request(f"{server.rest}/v1/models/half_plus_two:predict", body)
+    with urllib.request.urlopen(request) as answer:
+        assert b"[NaN], [Infinity], [-Infinity]" in answer.read()
+
+
+def test_metadata_is_the_json_of_the_proto(server: Server) -> None:
+    code, found, _ = ask(f"{server.rest}/v1/models/half_plus_three/metadata")
+    assert code == 200
+    assert found["model_spec"] == {"name": "half_plus_three", "signature_name": "", "version": "123"}
+    signature = found["metadata"]["signature_def"]["signature_def"]["serving_default"]
+    assert signature["method_name"] == "tensorflow/serving/predict"
+    shape = {"dim": [{"size": "-1", "name": ""}, {"size": "1", "name": ""}], "unknown_rank": False}
+    assert signature["inputs"]["x"] == {"dtype": "DT_FLOAT", "tensor_shape": shape, "name": "x:0"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "code"),
+    [
+        ("/v1/models/none", None, 404),
+        ("/v1/models/half_plus_two/versions/7", None, 404),
+        ("/v1/models/half_plus_two/versions/7:predict", {"instances": [1.0]}, 404),
+        ("/v1/models/half_plus_two/versions/99999999999999999999:predict", {"instances": [1.0]}, 400),
+        ("/v1/models/half_plus_three/labels/none:predict", {"instances": [1.0]}, 400),
+        ("/v1/models", None, 400),
+        ("/v1/models/half_plus_two:guess", {"instances": [1.0]}, 400),
+        ("/v1/models/half_plus_two:predict", None, 400),
+        ("/v1/models/half_plus_two:predict", b"", 400),
+        ("/v1/models/half_plus_two:predict", b"{not json", 400),
+        ("/v1/models/half_plus_two:predict", b"[" * 50_000, 400),
+        ("/v1/models/half_plus_two:predict", [1.0], 400),
+        ("/v1/models/half_plus_two:predict", {}, 400),
+        ("/v1/models/half_plus_two:predict", {"instances": []}, 400),
+        ("/v1/models/half_plus_two:predict", {"instances": ["a"]}, 400),
+        ("/v1/models/half_plus_two:predict", {"instances": [[1.0], [1.0, 2.0]]}, 400),
+        ("/v1/models/half_plus_two:predict", {"instances": [[[1.0, 2.0]]]}, 400),
+        ("/v1/models/half_plus_two:predict", {"instances": [{"z": 1.0}]}, 400),
+        ("/v1/models/half_plus_two:predict", {"instances": [1.0], "signature_name": "none"}, 400),
+        ("/v1/models/half_plus_two:predict", {"instances": [1.0], "signature_name": 7}, 400),
+        ("/v1/models/half_plus_two:regress", {"examples": [{"x": 1.0}]}, 400),
+        ("/v1/models/half_plus_two:regress", {"examples": [{}], "signature_name": "regress_x_to_y"}, 400),
+        ("/v1/models/half_plus_two:predict", b" " * (2 << 20), 413),
+        ("/v2/models/none/infer", {"inputs": []}, 404),
+        ("/v2/models/half_plus_two/infer", {}, 400),
+        ("/v2/models/half_plus_two/infer", {"inputs": [{"name": "x"}]}, 400),
+        ("/v2/models/half_plus_two/infer", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP64"}]}, 400),
+        ("/v2/models/half_plus_two/infer",
+         {"inputs": [{"name": "x", "shape": [3, 1], "datatype": "FP32", "data": [1.0]}]}, 400),
+        ("/v2/health/none", None, 404),
+        ("/nowhere", None, 404),
+    ],
+)  # fmt: skip
+def test_bad_requests_get_their_code_and_a_json_error(server: Server, path: str, body: Any, code: int) -> None:
+    found, answer, _ = ask(f"{server.rest}{path}", body)
+    assert (found, list(answer)) == (code, ["error"]), answer
+    assert answer["error"]
+    assert "Traceback" not in answer["error"]
+
+
+def test_kserve(server: Server) -> None:
+    base = f"{server.rest}/v2"
+    assert ask(f"{base}/health/live")[:2] == (200, {"live": True})
+    assert ask(f"{base}/health/ready")[:2] == (200, {"ready": True})
+    assert ask(base)[1]["name"] == "tfsmith"
+    found = ask(f"{base}/models/half_plus_two")[1]
+    assert found["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 1]}]
+    assert ask(f"{base}/models/half_plus_two/ready")[0] == 200
+    for data in ([1.0, 2.0], [[1.0], [2.0]]):
+        body = {"id": "7", "inputs": [{"name": "x", "shape": [2, 1], "datatype": "FP32", "data": data}]}
+        answer = ask(f"{base}/models/half_plus_two/versions/123/infer", body)[1]
+        outputs = [{"name": "y", "shape": [2, 1], "datatype": "FP32", "data": [2.5, 3.0]}]
+        assert answer == {"model_name": "half_plus_two", "model_version": "123", "id": "7", "outputs": outputs}
+
+
+def _field(number: int, data: bytes) -> bytes:
+    return bytes([number << 3 | 2, len(data)]) + data
+
+
+def _call(server: Server, method: str, request: bytes) -> bytes:
+    """A call with bytes as they are, so that the numbers of the protos are in this file."""
+    import grpc
+
+    with grpc.insecure_channel(server.grpc) as channel:
+        answer: bytes = channel.unary_unary(f"/tensorflow.serving.{method}")(request, timeout=30)
+        return answer
+
+
+def test_grpc_by_the_numbers_of_tensorflow_servings_protos(server: Server) -> None:
+    name, version = _field(1, b"half_plus_two"), _field(2, b"\x08\x7b")  # ModelSpec.name, .version.value = 123
+    spec = _field(1, name + version + _field(3, b"serving_default"))
+    shape = _field(2, _field(2, b"\x08\x03") + _field(2, b"\x08\x01"))  # TensorShapeProto: [3, 1]
+    tensor = b"\x08\x01" + shape + _field(5, struct.pack("<3f", 1, 2, 5))  # DT_FLOAT, float_val
+    inputs = _field(2, _field(1, b"x") + _field(2, tensor))
+    answer = _call(server, "PredictionService/Predict", spec + inputs)
+    given = b"\x08\x01" + shape + _field(5, struct.pack("<3f", 2.5, 3.0, 4.5))
+    assert _field(1, _field(1, b"y") + _field(2, given)) in answer
+    assert _field(2, name + version + _field(3, b"serving_default")) in answer
+
+    feature = _field(1, b"x") + _field(2, _field(2, _field(1, struct.pack("<f", 1.0))))  # float_list
+    example = _field(1, _field(1, _field(1, _field(1, feature))))  # ExampleList.examples.features.feature
+    for method, signature, wanted in (
+        ("Regress", b"regress_x_to_y", _field(1, _field(1, b"\x0d" + struct.pack("<f", 2.5)))),
+        ("Classify", b"classify_x_to_y", _field(1, _field(1, _field(1, b"\x15" + struct.pack("<f", 2.5))))),
+    ):
+        asked = _field(1, name + _field(3, signature)) + _field(2, example)
+        assert _call(server, f"PredictionService/{method}", asked).startswith(wanted)
+
+    metadata = _call(server, "PredictionService/GetModelMetadata", _field(1, name) + _field(2, b"signature_def"))
+    assert b"type.googleapis.com/tensorflow.serving.SignatureDefMap" in metadata
+    assert b"tensorflow/serving/predict" in metadata
+    status = _call(server, "ModelService/GetModelStatus", _field(1, name))
+    assert status == _field(1, b"\x08\x7b\x10\x1e" + _field(3, b""))  # version 123, AVAILABLE = 30, OK
+
+
+@pytest.mark.parametrize(
+    ("method", "request_", "code"),
+    [
+        ("Predict", _field(1, _field(1, b"none")), "NOT_FOUND"),
+        ("Predict", _field(1, _field(1, b"half_plus_two")), "INVALID_ARGUMENT"),
+        ("Predict", _field(1, _field(1, b"half_plus_two") + _field(3, b"no")), "INVALID_ARGUMENT"),
+        ("Predict", _field(1, _field(1, b"half_plus_two") + _field(4, b"no")), "FAILED_PRECONDITION"),
+        ("GetModelMetadata", _field(1, _field(1, b"half_plus_two")), "INVALID_ARGUMENT"),
+        ("Predict", _field(1, _field(1, b"half_plus_two")) + _field(2, _field(1, b"x") + _field(
+            2, b"\x08\x01" + _field(2, _field(2, b"\x08\xff\xff\xff\xff\x0f")) + _field(5, b"\0\0\0\0"))),
+         "INVALID_ARGUMENT"),  # a tensor that claims 16 GB
+        ("Predict", b"\xff\xff", "INTERNAL"),
+        ("Predict", b" " * (2 << 20), "RESOURCE_EXHAUSTED"),
+    ],
+)  # fmt: skip
+def test_grpc_errors_have_their_codes(server: Server, method: str, request_: bytes, code: str) -> None:
+    import grpc
+
+    with pytest.raises(grpc.RpcError) as error:
+        _call(server, f"PredictionService/{method}", request_)
+    assert error.value.code().name == code
+
+
+def test_metrics_page_and_log(server: Server) -> None:
+    ask(f"{server.rest}/v1/models/half_plus_two:predict", {"instances": [1.0]})
+    for path in ("/metrics", "/monitoring/prometheus/metrics"):
+        with urllib.request.urlopen(f"{server.rest}{path}") as answer:
+            text = answer.read().decode()
+        assert 'tfsmith_requests_total{api="rest",method="predict",model="half_plus_two",status="OK"}' in text
+        assert "made_up" not in text
+    with urllib.request.urlopen(f"{server.rest}/") as answer:
+        page = answer.read().decode()
+    assert "half_plus_two" in page
+    assert (
+        "{&quot;signature_name&quot;: &quot;serving_default&quot;, &quot;inputs&quot;: {&quot;x&quot;: [[1.0]]}}"
+        in page
+    )
+    assert any(one["path"] == "/v1/models/half_plus_two:predict" and one["status"] == 200
+               for one in server.events("request"))  # fmt: skip
+    assert {"time", "level", "event"} <= set(server.log[0])
+
+
+def test_a_new_version_takes_over_and_no_request_fails(tmp_path: Path) -> None:
+    base = tmp_path / "model"
+    base.mkdir()
+    write_half_plus(base / "1", 1.0)
+    with serving(str(base), "--poll", "0.1", "--batch", "4") as server:
+        url = f"{server.rest}/v1/models/model:predict"
+        codes: set[int] = set()
+        answers: set[float] = set()
+        done = threading.Event()
+
+        def keep_asking() -> None:
+            while not done.is_set():
+                code, answer, _ = ask(url, {"instances": [[2.0]]})
+                codes.add(code)
+                answers.add(answer["predictions"][0][0] if code == 200 else np.nan)
+
+        threads = [threading.Thread(target=keep_asking) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        write_half_plus(tmp_path / "2", 2.0)
+        (base / "2").mkdir()  # a folder that is copied slowly: at first there is no model in it
+        time.sleep(0.3)
+        shutil.copytree(tmp_path / "2", base / "2", dirs_exist_ok=True)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not server.events("unloaded"):
+            time.sleep(0.05)
+        done.set()
+        for thread in threads:
+            thread.join()
+        assert codes == {200}
+        assert answers == {2.0, 3.0}
+        assert ask(url, {"instances": [[2.0]]})[1] == {"predictions": [[3.0]]}
+        states = {one["version"]: one["state"] for one in ask(url.removesuffix(":predict"))[1]["model_version_status"]}
+        assert states == {"1": "END", "2": "AVAILABLE"}
+        assert server.stop() == 0
+
+
+def test_requests_that_run_when_it_is_stopped_still_end(models: Path) -> None:
+    with serving(str(models / "half_plus_two")) as server:
+        found: list[int] = []
+        body = json.dumps({"instances": [[1.0]] * 200_000}).encode()
+        asking = threading.Thread(
+            target=lambda: found.append(ask(f"{server.rest}/v1/models/half_plus_two:predict", body)[0])
+        )
+        asking.start()
+        time.sleep(0.3)
+        assert server.stop() == 0
+        asking.join()
+        assert found == [200]

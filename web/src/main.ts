@@ -1,0 +1,368 @@
+// The page: header, pictures, panel; what the keys do; where the browser's history leads.
+
+import { Sheet, readPage, shapeText, shortened, type ModelData, type PageData } from "./data";
+import { byId, download, el } from "./dom";
+import { GraphView, type Hooks } from "./graph";
+import { shown, type Palette } from "./paint";
+import { Panel, type App } from "./panel";
+import { Pattern } from "./pattern";
+import { search } from "./search";
+import type { Group } from "./tree";
+
+const KEYS: [string, string][] = [
+  ["/", "search"], ["arrows", "go from node to node"], ["Enter", "open or close a scope; follow a node"], ["Shift + arrows", "move the picture"],
+  ["+ −", "zoom"], ["f", "show everything"], ["o", "open or close the selected scope"], ["u", "go to the scope around"],
+  ["p", "pick a pattern"], ["r", "as it is, or as it was recognised"], ["d", "dark or light"], ["Alt + ←, →", "back, forward"], ["Esc", "close, deselect"], ["?", "this list"],
+];
+
+function palette(): Palette {
+  const style = getComputedStyle(document.documentElement);
+  const read = (name: string): string => style.getPropertyValue(name).trim();
+  return {
+    page: read("--page"), surface: read("--surface"), deep: read("--deep"), frame: read("--frame"), text: read("--text"), muted: read("--muted"),
+    accent: read("--accent"), edge: read("--edge"), input: read("--c-input"), output: read("--c-output"), variable: read("--c-variable"),
+    constant: read("--c-constant"), call: read("--c-call"), missing: read("--c-missing"), op: read("--c-op"), group: read("--c-group"), product: read("--c-product"),
+  };
+}
+
+const SEED = { color: "#7a3db8", sign: "◆" };
+const BARRIER = { color: "#a33b12", sign: "‖" };
+const INSIDE = { color: "#1558b8", sign: "✓" };
+
+class Page implements App {
+  readonly views: GraphView[] = [];
+  readonly panel: Panel;
+  pattern: Pattern | null = null;
+  private colors = palette();
+  private readonly sheets: Map<string, Sheet>[];
+  private readonly markMaps = new Map<string, Map<string, { color: string; sign: string }>>();
+  private isSyncing = false;
+  private isRaised = false;
+
+  constructor(readonly page: PageData) {
+    this.sheets = page.models.map((model) => new Map((model.sheets.length ? model.sheets : [EMPTY]).map((data) => [data.name, new Sheet(model, data)])));
+    const hooks: Hooks = {
+      select: (view, node, group) => this.select(view, node, group),
+      follow: (view, node) => this.go(view, view.tree.sheet.data.name, view.tree.sheet.names[node]),
+      toggled: (view, group) => this.toggled(view, group),
+      moved: (view) => this.moved(view),
+      palette: () => this.colors,
+      decor: (view) => this.decor(view),
+    };
+    page.models.forEach((model, side) => {
+      const canvas = el("canvas", { tabindex: 0, role: "application", "aria-label": `Graph of ${model.summary.path ?? "the model"}; arrows go from node to node, Enter opens` });
+      const name = page.models.length > 1 ? el("div", { class: "name" }, `${side ? "B" : "A"}: ${shown(model.summary.path ?? "")}`) : null;
+      byId("views").append(el("div", { class: "view" }, canvas, name));
+      this.views.push(new GraphView(canvas, side, hooks));
+    });
+    this.views.forEach((view, side) => void view.show(this.sheets[side].values().next().value!));
+    this.panel = new Panel(this);
+    const overlay = page.overlays[0];
+    if (overlay) this.panel.show(overlay.name);
+    this.header();
+    this.banner();
+    this.listen();
+    const ready = Promise.all(this.views.map((view) => view.isReady));
+    void ready.then(() => {
+      this.readHash();
+      requestAnimationFrame(() => {
+        document.documentElement.dataset.ready = String(Math.round(performance.now()));
+      });
+    });
+  }
+
+  private header(): void {
+    const { summary, networks } = this.page.models[0];
+    const path = summary.path ?? "model";
+    const short = path.split(/[\\/]/).filter(Boolean).pop() ?? path;
+    const title = networks.length ? `${short} – ${networks[0].text}` : short;
+    byId("title").textContent = shown(shortened(title, 120));
+    byId("title").title = shown(path);
+    document.title = `${shown(shortened(short, 60))} – tfsmith view`;
+    const select = byId<HTMLSelectElement>("sheets");
+    const names = new Set(this.page.models.flatMap((model) => model.sheets.map((sheet) => sheet.name)));
+    select.append(...[...names].map((name) => el("option", { value: name }, name ? shown(shortened(name, 80)) : "graph")));
+    select.addEventListener("change", () => {
+      for (const view of this.views) this.openSheet(view, select.value);
+    });
+    byId("raised").hidden = !this.page.models.some((model) => model.raised?.length);
+  }
+
+  private banner(): void {
+    const lines: string[] = [];
+    for (const model of this.page.models) {
+      const missing = model.summary.graph?.missing ?? [];
+      if (missing.length) {
+        const more = missing.length > 1 ? `, and ${missing.length - 1} more inputs are missing` : "";
+        lines.push(`The graph is cut off: ${shortened(missing[0].node, 100)} takes ${shortened(missing[0].takes, 100)}, which is not there${more}.`);
+      }
+      if (!model.summary.graph) lines.push("A checkpoint holds variables but no graph: see the tab “variables”.");
+    }
+    const banner = byId("banner");
+    banner.hidden = !lines.length;
+    banner.textContent = shown(lines.join(" "));
+    if (!this.page.models[0].summary.graph) this.panel.show("variables");
+  }
+
+  // what the pictures ask for
+
+  private decor(view: GraphView): ReturnType<Hooks["decor"]> {
+    const { sheet } = view.tree;
+    const marks = this.marksOf(view);
+    const { pattern } = this;
+    const isHere = pattern?.sheet === sheet;
+    const mark = (node: number): { color: string; sign: string } | null => {
+      if (isHere && pattern) {
+        if (pattern.seeds.has(node)) return SEED;
+        if (pattern.barriers.has(node)) return BARRIER;
+        if (pattern.nodes.has(node)) return INSIDE;
+      }
+      return marks?.get(sheet.names[node]) ?? null;
+    };
+    const inside = new Map<Group, { count: number; color: string; sign: string }>();
+    const note = (node: number, found: { color: string; sign: string }): void => {
+      for (let group: Group | null = view.tree.home[node]; group; group = group.parent) {
+        const known = inside.get(group);
+        if (known) known.count++;
+        else inside.set(group, { count: 1, ...found });
+      }
+    };
+    if (isHere && pattern) for (const nodes of [pattern.seeds, pattern.barriers, pattern.nodes]) for (const node of nodes) note(node, mark(node)!);
+    for (const [name, found] of marks ?? []) {
+      const node = sheet.find(name);
+      if (node >= 0) note(node, found);
+    }
+    return { mark, marks: (group) => inside.get(group) ?? null, isProduct: (op) => /MatMul|Conv|Einsum/.test(op) && !/Backprop/.test(op) };
+  }
+
+  private marksOf(view: GraphView): Map<string, { color: string; sign: string }> | null {
+    const key = `${view.side}:${view.tree.sheet.data.name}`;
+    const known = this.markMaps.get(key);
+    if (known) return known.size ? known : null;
+    const made = new Map<string, { color: string; sign: string }>();
+    for (const overlay of this.page.overlays) {
+      if (overlay.side >= 0 && overlay.side !== view.side) continue;
+      for (const mark of overlay.marks) {
+        if (mark.sheet !== view.tree.sheet.data.name || made.has(mark.node)) continue;
+        made.set(mark.node, overlay.kinds[mark.kind]);
+      }
+    }
+    this.markMaps.set(key, made);
+    return made.size ? made : null;
+  }
+
+  private select(view: GraphView, node: number, group: Group | null, isNew = true): void {
+    for (const other of this.views) {
+      if (other === view) continue;
+      other.selectedGroup = null;
+      other.selectedNode = node >= 0 ? other.tree.sheet.find(view.tree.sheet.names[node]) : -1;
+      other.redraw();
+    }
+    view.selectedNode = node;
+    view.selectedGroup = group;
+    if (this.pattern && node >= 0 && isNew && view.side === 0) {
+      if (this.pattern.sheet !== view.tree.sheet) this.pattern = new Pattern(view.tree.sheet);
+      this.pattern.click(node);
+    }
+    view.redraw();
+    this.panel.selected(view);
+    if (isNew && node >= 0) this.pushHash(view, view.tree.sheet.names[node]);
+  }
+
+  private toggled(view: GraphView, group: Group): void {
+    if (this.isSyncing) return;
+    this.isSyncing = true;
+    for (const other of this.views) {
+      const same = other === view ? undefined : other.tree.find(group.path);
+      if (!same || same.isOpen === group.isOpen || !other.tree.chain(same).slice(0, -1).every((outer) => outer.isOpen)) continue;
+      void other.toggle(same).then(() => this.moved(view));
+    }
+    this.isSyncing = false;
+    if (view.selectedGroup === group) this.panel.refresh();
+  }
+
+  private moved(view: GraphView): void {
+    if (this.isSyncing) return;
+    this.isSyncing = true;
+    for (const other of this.views) {
+      if (other === view) continue;
+      other.scale = view.scale;
+      other.x = view.x;
+      other.y = view.y;
+      other.redraw();
+    }
+    this.isSyncing = false;
+  }
+
+  // where to go
+
+  go(view: GraphView, sheet: string, node: string, isNew = true): void {
+    const found = this.sheets[view.side].get(sheet);
+    const number = found ? found.find(node) : -1;
+    if (!found || number < 0) return;
+    const shownFirst = view.tree.sheet === found ? Promise.resolve() : this.openSheet(view, sheet);
+    void shownFirst.then(async () => {
+      await view.reveal(number);
+      this.select(view, number, null, false);
+      if (isNew) this.pushHash(view, node);
+      for (const other of this.views) {
+        const same = other === view ? -1 : other.tree.sheet.find(node);
+        if (same < 0) continue;
+        this.isSyncing = true;
+        await other.reveal(same);
+        this.isSyncing = false;
+      }
+    });
+  }
+
+  openSheet(view: GraphView, name: string): Promise<void> {
+    const found = this.sheets[view.side].get(name);
+    if (!found) return Promise.resolve();
+    byId<HTMLSelectElement>("sheets").value = name;
+    const done = view.show(found);
+    this.panel.refresh();
+    return done;
+  }
+
+  private pushHash(view: GraphView, node: string): void {
+    const { name } = view.tree.sheet.data;
+    const side = view.side ? `&side=${view.side}` : "";
+    const hash = `#node=${encodeURIComponent(node)}${name ? `&sheet=${encodeURIComponent(name)}` : ""}${side}`;
+    if (hash === location.hash) return;
+    try {
+      history.pushState(null, "", hash);
+    } catch {
+      location.hash = hash; // a page inside of another may have no history of its own
+    }
+  }
+
+  private readHash(): void {
+    const wanted = new URLSearchParams(location.hash.slice(1).replaceAll("+", "%2B"));
+    const node = wanted.get("node");
+    const view = this.views[Number(wanted.get("side") ?? 0)] ?? this.views[0];
+    if (node !== null) this.go(view, wanted.get("sheet") ?? "", node, false);
+    else if (view.selectedNode >= 0) this.select(view, -1, null, false);
+  }
+
+  // patterns
+
+  startPattern(): void {
+    this.pattern = new Pattern(this.views[0].tree.sheet);
+    const node = this.views[0].selectedNode;
+    if (node >= 0) this.pattern.click(node);
+    byId("pick").setAttribute("aria-pressed", "true");
+    this.panel.show("pattern");
+    this.patternChanged();
+  }
+
+  stopPattern(): void {
+    this.pattern = null;
+    byId("pick").setAttribute("aria-pressed", "false");
+    this.panel.refresh();
+    this.patternChanged();
+  }
+
+  patternChanged(): void {
+    for (const view of this.views) view.redraw();
+  }
+
+  // recognised or as it is
+
+  private raise(): void {
+    this.isRaised = !this.isRaised;
+    byId("raised").setAttribute("aria-pressed", String(this.isRaised));
+    this.views.forEach((view, side) => {
+      const model = this.page.models[side];
+      const { name } = view.tree.sheet.data;
+      const data = (this.isRaised ? model.raised : model.sheets)?.find((one) => one.name === name);
+      if (!data) return;
+      const sheet = this.isRaised ? new Sheet(model, data) : this.sheets[side].get(name)!;
+      void view.show(sheet);
+      this.panel.refresh();
+    });
+  }
+
+  private listen(): void {
+    const [view] = this.views;
+    const on = (id: string, work: () => void): void => byId(id).addEventListener("click", work);
+    on("fit", () => view.fit());
+    on("in", () => view.zoom(1.3));
+    on("out", () => view.zoom(1 / 1.3));
+    on("svg", () => download("graph.svg", view.svg()));
+    on("png", () => void view.png().then((blob) => blob && download("graph.png", blob)));
+    on("pick", () => (this.pattern ? this.stopPattern() : this.startPattern()));
+    on("raised", () => this.raise());
+    on("theme", () => this.turn());
+    on("help", () => this.help());
+    window.addEventListener("popstate", () => this.readHash());
+    window.addEventListener("hashchange", () => this.readHash());
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paintAgain());
+    search(this.page.models, this.sheets, (side, sheet, node) => this.go(this.views[side], sheet, node));
+    document.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  private key(event: KeyboardEvent): void {
+    const target = event.target as HTMLElement;
+    const [view] = this.views;
+    if (event.key === "Escape" && !byId<HTMLDialogElement>("keys").open) {
+      if (this.pattern) this.stopPattern();
+      else this.select(view, -1, null, false);
+      return;
+    }
+    if (event.altKey || event.ctrlKey || event.metaKey || /INPUT|TEXTAREA|SELECT/.test(target.tagName)) return;
+    const works: Record<string, () => void> = {
+      "/": () => byId("search").focus(), f: () => view.fit(), "+": () => view.zoom(1.3), "=": () => view.zoom(1.3), "-": () => view.zoom(1 / 1.3),
+      p: () => (this.pattern ? this.stopPattern() : this.startPattern()), d: () => this.turn(), "?": () => this.help(),
+      r: () => byId("raised").hidden || this.raise(),
+      o: () => view.selectedGroup && void view.toggle(view.selectedGroup),
+      u: () => this.up(view),
+    };
+    const work = works[event.key];
+    if (!work) return;
+    event.preventDefault();
+    work();
+  }
+
+  /** Selects the scope around what is selected. */
+  private up(view: GraphView): void {
+    const group = view.selectedNode >= 0 ? view.tree.home[view.selectedNode] : view.selectedGroup?.parent;
+    if (!group?.parent) return;
+    this.select(view, -1, group);
+    view.center(group, false);
+  }
+
+  private turn(): void {
+    const root = document.documentElement;
+    root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+    this.paintAgain();
+  }
+
+  private paintAgain(): void {
+    this.colors = palette();
+    for (const view of this.views) view.redraw();
+  }
+
+  private help(): void {
+    const dialog = byId<HTMLDialogElement>("keys");
+    dialog.replaceChildren(
+      el("h2", {}, "Keys"),
+      el("table", {}, ...KEYS.map(([key, what]) => el("tr", {}, el("th", { scope: "row" }, key), el("td", {}, what)))),
+      el("p", {}, "Click a scope to open it, its title to close it. Rounded ends are inputs, arrows outputs, drums variables, hexagons constants; double sides call a function; dotted edges are control edges; wider edges carry larger tensors."),
+      el("form", { method: "dialog" }, el("button", {}, "close")),
+    );
+    dialog.showModal();
+  }
+}
+
+const EMPTY: ModelData["sheets"][0] = { name: "", names: [], ops: [], inputs: [], types: [], attrs: [], devices: [], missing: [], args: 0, rets: 0 };
+
+async function start(): Promise<void> {
+  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  const data = await readPage(byId("data").textContent ?? "");
+  byId("data").remove();
+  const page = new Page(data);
+  Object.assign(window, { tfsmithView: { page, shapeText } });
+}
+
+void start();
