@@ -232,6 +232,17 @@ def test_hdf5_of_others_is_refused(tmp_path: Path) -> None:
         tfsmith.load(tmp_path / "data.h5")
 
 
+def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
+    (tmp_path / "f.pb").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    with pytest.raises(CorruptFileError, match=r"HDF5 cannot read it .*; the file is cut off or damaged"):
+        tfsmith.load(tmp_path / "f.pb")
+    with zipfile.ZipFile(tmp_path / "g.pb", "w") as archive:
+        for name in ("metadata.json", "config.json", "model.weights.h5"):
+            archive.writestr(name, b"x")
+    with pytest.raises(CorruptFileError, match=r"config\.json is no sound JSON"):
+        tfsmith.load(tmp_path / "g.pb")
+
+
 def test_hostile_archives_are_refused(tmp_path: Path) -> None:
     source = unpacked(tmp_path, "tf-keras-2.19.keras")
     with zipfile.ZipFile(source) as archive:

@@ -312,15 +312,6 @@ def _onnx() -> bytes:
 FOREIGN = [
     (b"", "the file is empty; its download or export failed; fetch it again"),
     (LFS, LFS_ERROR),
-    (
-        b"\x89HDF\r\n\x1a\n" + bytes(100),
-        "HDF5 cannot read it (Unable to synchronously open file (bad superblock version number)); "
-        "the file is cut off or damaged; fetch it again",
-    ),
-    (
-        _zip("metadata.json", "config.json", "model.weights.h5"),
-        "config.json is no sound JSON (Expecting value: line 1 column 1 (char 0)); the file is damaged; fetch it again",
-    ),
     (_zip("archive/data.pkl"), "this is a PyTorch file; pass a TensorFlow model"),
     (_zip("model.txt"), "this is a zip archive; unpack it first"),
     (b"\x1c\x00\x00\x00TFL3" + bytes(60), "this is a TensorFlow Lite model; pass the model that it was converted from"),

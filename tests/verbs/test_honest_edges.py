@@ -362,7 +362,7 @@ def test_case_10_a_file_that_shrinks(folder: Path) -> None:
         ),
         (
             ["weights", "training", "-o", "n.ckpt", "--metadata", "a=b"],
-            "n.ckpt: a checkpoint holds no metadata; leave it out, or write .npz or .safetensors",
+            "n.ckpt: a checkpoint holds no metadata; leave it out, or write .npz, .h5 or .safetensors",
         ),
         (
             ["weights", "training", "--compare", "frozen.pb", "--tolerance", "-1"],

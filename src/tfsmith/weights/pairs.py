@@ -159,7 +159,7 @@ def _toml(
     guesses = sum(pair.how == "shape" for pair in pairs)
     lines = [
         f"# A draft: {len(pairs)} of {len(first)} weights are paired, {guesses} of them by shape and name alone.",
-        '# Correct it, then: tfsmith weights A --map THIS.toml -o B.safetensors',
+        "# Correct it, then map the weights of the first file with it.",
         'name = "draft"',
     ]  # fmt: skip
     for pair in pairs:
