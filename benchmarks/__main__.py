@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import bert_op, checkpoint, export, freeze, patterns, run, scaling, serve, show, text, weights
+from benchmarks import bert_op, checkpoint, export, freeze, patterns, run, scaling, scan, serve, show, text, weights
 from benchmarks.models import Models
 from benchmarks.report import Row, table, to_json
 from benchmarks.setup import Setup
@@ -23,6 +23,7 @@ _TOPICS: dict[str, Callable[[Setup], list[Row]]] = {
     "weights": weights.rows,
     "patterns": patterns.rows,
     "run": run.rows,
+    "scan": scan.rows,
     "serve": serve.rows,
     "bert_op": bert_op.rows,
 }

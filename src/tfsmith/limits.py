@@ -26,6 +26,7 @@ __all__ = [
     "MAX_LOOP_STEPS",
     "MAX_MATCH_STEPS",
     "MAX_META_GRAPHS",
+    "MAX_MOUNTED_FILES",
     "MAX_NODES",
     "MAX_PROTO_BYTES",
     "MAX_RANK",
@@ -68,6 +69,9 @@ MAX_SNAPPY_RATIO: Final = 64
 
 MAX_FILLED_BYTES: Final = 2**34
 """A constant that repeats its last value may claim any size in a few bytes; values beyond this are not made."""
+
+MAX_MOUNTED_FILES: Final = 100_000
+"""Files of an archive, or of a folder on a store, that is opened as a model."""
 
 MAX_STATE_FILE: Final = 2**20
 """The `checkpoint` state file is a few lines of text."""

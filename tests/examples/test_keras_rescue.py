@@ -40,5 +40,5 @@ def test_the_report_can_say_no(run: Run) -> None:
 def test_the_readme_shows_what_happens(run: Run) -> None:
     told = [one for one in run.told if one.step.key != "load" or find_spec("torch") is None]
     check_steps(README, told, (run.folder / "story.log").read_text("utf-8"), ())
-    check_links(story.HERE)
+    check_links(README)
     check_no_machine(story.HERE)

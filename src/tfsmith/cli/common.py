@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from tfsmith.errors import BRACES, Note, Speller, TfsmithError, worded
+from tfsmith.storage.mounts import spelled as with_urls
 from tfsmith.verbs._declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
 
@@ -227,6 +228,7 @@ def _fail(text: str, *, debug: bool) -> int:
 
 def complain(text: str) -> None:
     """Writes one line to stderr; what is longer than anybody reads is cut in its middle."""
+    text = with_urls(text)
     text = text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} [...] {text[-_LONGEST // 2 :]}"
     with suppress(OSError):  # nobody can be told that nobody can be told
         sys.stderr.write(f"{printable(text)}\n")
@@ -302,6 +304,7 @@ def emit(text: str, *, exact: bool = False) -> None:
         text: What to write.
         exact: Whether a pipe or file gets every character as it is.
     """
+    text = with_urls(text)
     if not exact or sys.stdout.isatty():
         text = re.sub(_COMMANDS, lambda found: escaped(found[0]), text)
     try:

@@ -31,6 +31,7 @@ from tfsmith.passes.interface import (
     output_shape,
     output_type,
 )
+from tfsmith.storage.mounts import is_mounted
 
 __all__ = ["FlatProgram", "ModelProgram", "make_program"]
 
@@ -307,6 +308,8 @@ class ModelProgram:
         """The SavedModel as it lies on disk, if it is what we have in memory."""
         model = self.model
         if model.kind != "saved_model" or model.raw is None or model.path is None or not self.is_plain:
+            return None
+        if is_mounted(model.path):  # TensorFlow would read what was not fetched yet
             return None
         own = model.path / "variables" / "variables"
         if model.checkpoint is not None and model.checkpoint.prefix != own:

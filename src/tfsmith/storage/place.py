@@ -18,12 +18,15 @@ import os
 import re
 import shutil
 import stat
+import tempfile
+import weakref
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
 from tfsmith.errors import OutputError, TfsmithError, UsageError
+from tfsmith.storage.mounts import spelled
 from tfsmith.storage.sink import FileSink, explained
 from tfsmith.storage.span import real_path
 
@@ -76,7 +79,10 @@ class Output:
     ) -> None:
         if not os.fspath(path):
             raise UsageError("the path is empty", remedy="pass the path of the output")
+        self._url = ""
         self.path = Path(path)
+        if ":/" in str(path):
+            self._set_url(path)
         if not self.path.name or "\0" in str(self.path):
             remedy = "leave the zero byte out" if self.path.name else _OTHER
             raise OutputError("no file can have this name", path=path, remedy=remedy)
@@ -89,16 +95,40 @@ class Output:
         self._what = what
         self._is_discarded = False
 
+    def _set_url(self, path: str | os.PathLike[str]) -> None:
+        """An output on a store is made in a folder of this machine, and uploaded when it is whole."""
+        from tfsmith.storage.remote import is_url, url_text
+
+        if not is_url(path):
+            return
+        self._url = url_text(path).rstrip("/")
+        folder = tempfile.mkdtemp(prefix="tfsmith-upload-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / self._url.rpartition("/")[2]
+
     def check(self) -> None:
         """Refuses a place where the output cannot go. `with` does it too; this is for before long work.
 
         Raises:
             OutputError: It is an input, it exists and `force` is not set, or something else has the name.
         """
+        if self._url:
+            self._check_url()
         with explained(self.path):
             self._check(self.path, is_folder=self._folder)
             for member in self._members():
                 self._check(member, is_folder=False)
+
+    def _check_url(self) -> None:
+        from tfsmith.storage.remote import remote_exists
+
+        for one in self._inputs:
+            source = spelled(str(one))
+            if source == self._url or source.startswith(f"{self._url}/") or self._url.startswith(f"{source}/"):
+                raise OutputError("the output is also the input", path=self._url, remedy=_OTHER)
+        names = [self._url, f"{self._url}.index"] if self._others is not None else [self._url]
+        if not self._force and any(map(remote_exists, names)):
+            raise _exists(self._url)
 
     def __enter__(self) -> Output:
         self.check()
@@ -139,11 +169,20 @@ class Output:
             if kind is None and not self._is_discarded:
                 with explained(self.path):
                     self._commit()
+                self._upload()
         finally:
             shutil.rmtree(self._stage, ignore_errors=True)
             _close(self._lock)
         if isinstance(error, TfsmithError) and error.path is not None:
             error.at(self.final(Path(error.path)))  # nobody knows the name that it had for now
+
+    def _upload(self) -> None:
+        if not self._url:
+            return
+        from tfsmith.storage.remote import upload
+
+        shutil.rmtree(self._stage, ignore_errors=True)
+        upload(self.path.parent, self._url.rpartition("/")[0])
 
     @property
     def _new(self) -> Path:
@@ -356,7 +395,7 @@ def _exchange(one: Path, other: Path) -> bool:
     return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), _EXCHANGE) == 0
 
 
-def _exists(path: Path) -> OutputError:
+def _exists(path: str | os.PathLike[str]) -> OutputError:
     return OutputError("the output exists already", path=path, remedy="choose another, or pass {force=True}")
 
 

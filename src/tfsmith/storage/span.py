@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from tfsmith.errors import TruncatedFileError, UnreadableFileError
 from tfsmith.records import record
+from tfsmith.storage.mounts import mounted
 
 __all__ = [
     "ByteSource",
@@ -172,7 +173,8 @@ def open_file(path: str | os.PathLike[str]) -> Span:
     Raises:
         UnreadableFileError: It is missing, is a folder, or may not be read.
     """
-    source = FileSource(path)
+    opener = mounted(path)
+    source: ByteSource = (None if opener is None else opener()) or FileSource(path)
     return Span(source, 0, source.size)
 
 

@@ -14,6 +14,7 @@ from tfsmith.ir.body import Body, Part
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import KERAS_REMEDY, KERAS_WHAT, Model
 from tfsmith.ir.names import nearest
+from tfsmith.storage.mounts import is_remote, spelled
 from tfsmith.verbs._arguments import checked, shown
 
 if TYPE_CHECKING:
@@ -61,7 +62,12 @@ def load(
         remedy = "it is open already; pass what to open, or use Model.select"
         raise UsageError("a Model is no file", path=source.path, remedy=remedy)
     if isinstance(source, (str, os.PathLike)):
-        model = open_model(_path(source), checkpoint=None if checkpoint is None else _path(checkpoint), step=step)
+        try:
+            model = open_model(_path(source), checkpoint=None if checkpoint is None else _path(checkpoint), step=step)
+        except TfsmithError as error:
+            if error.path is not None:
+                error.at(spelled(error.path))
+            raise
     else:
         model = open_bytes(source) if isinstance(source, bytes) else open_bytes(*_serialized(source))
     return model if tags is None else model.select(tags)
@@ -81,7 +87,11 @@ def _path(path: str | os.PathLike[str]) -> Path:
         raise UsageError("the path is empty", remedy="pass the path of a file, a folder, or a checkpoint prefix")
     if "\0" in os.fspath(path):
         raise UnreadableFileError("no file can have this name", path=path, remedy="leave the zero byte out")
-    return Path(path)
+    if not is_remote(path):
+        return Path(path)
+    from tfsmith.storage.remote import local_path  # rare: loaded when needed
+
+    return local_path(path)
 
 
 def _serialized(source: Any) -> tuple[bytes, str]:

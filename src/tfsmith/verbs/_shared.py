@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from tfsmith.errors import UsageError
 from tfsmith.ir.metagraph import Signature
 from tfsmith.ir.model import Model
+from tfsmith.storage.mounts import spelled
 from tfsmith.verbs._arguments import checked
 from tfsmith.view.text import Section, human_bytes, plain_text
 
@@ -243,7 +244,7 @@ class Result(ABC):
         """What the command does last, once it has printed the result: serves a page, until it is interrupted."""
 
     def __str__(self) -> str:
-        return plain_text(self.report()) if self.text is None else self.text
+        return spelled(plain_text(self.report()) if self.text is None else self.text)
 
     def __bool__(self) -> bool:
         return True
