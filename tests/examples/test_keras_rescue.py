@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 from examples.keras_rescue import story
 from examples.steps import Told
-from tests.examples.story_readme import check_links, check_no_machine, check_steps
+from tests.examples.story_readme import check_links, check_steps
 
 README = story.HERE / "README.md"
 
@@ -41,4 +41,3 @@ def test_the_readme_shows_what_happens(run: Run) -> None:
     told = [one for one in run.told if one.step.key != "load" or find_spec("torch") is None]
     check_steps(README, told, (run.folder / "story.log").read_text("utf-8"), ())
     check_links(README)
-    check_no_machine(story.HERE)
