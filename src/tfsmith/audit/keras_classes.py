@@ -101,8 +101,8 @@ def _of_layer(one: Mapping[str, Any], where: str) -> Iterator[Finding]:
     is_registered = ">" in kind or (isinstance(registered, str) and ">" in registered)
     if root in _OWN and not is_registered:
         return
-    if root and root not in (*_OWN, "builtins"):
-        return  # what Keras imports by name is another finding
+    if plain == "Lambda" or (root and root not in _OWN):
+        return  # code in a Lambda, and what Keras imports by name, are other findings
     if plain not in _LAYERS or (is_registered and root not in _OWN):
         custom = registered if isinstance(registered, str) and ">" in registered else kind
         what = f"{label} is of the user's own class {_shown(custom)!r}"
