@@ -37,10 +37,16 @@ $(DEMO)/.ready: $(SOURCES)
 demo: $(DEMO)/.ready
 	$(DEMO)/bin/tfsmith demo
 
+# With PINNED=1 nothing is installed whose hash is not in the file of pins, for the Pythons that it was made for.
 $(VENV)/.check: $(SOURCES)
 	$(PYTHON) -m venv $(VENV)
+ifdef PINNED
+	$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: --requirement tools/check-requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+else
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[check]'
+endif
 	@touch $@
 
 $(VENV)/.check-all: $(VENV)/.check

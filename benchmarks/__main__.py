@@ -8,7 +8,21 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import bert_op, checkpoint, export, freeze, patterns, run, scaling, serve, show, text, weights
+from benchmarks import (
+    bert_op,
+    checkpoint,
+    export,
+    freeze,
+    patterns,
+    run,
+    scaling,
+    scan,
+    serve,
+    show,
+    text,
+    view,
+    weights,
+)
 from benchmarks.models import Models
 from benchmarks.report import Row, table, to_json
 from benchmarks.setup import Setup
@@ -21,8 +35,10 @@ _TOPICS: dict[str, Callable[[Setup], list[Row]]] = {
     "freeze": freeze.rows,
     "export": export.rows,
     "weights": weights.rows,
+    "view": view.rows,
     "patterns": patterns.rows,
     "run": run.rows,
+    "scan": scan.rows,
     "serve": serve.rows,
     "bert_op": bert_op.rows,
 }

@@ -162,11 +162,16 @@ def _modules() -> Iterator[tuple[str, Path]]:
         yield ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts), path
 
 
-def test_every_import_goes_down() -> None:
+@pytest.fixture(scope="module")
+def imports() -> list[tuple[Path, Import]]:
+    """All imports of the tree, with their files."""
+    return [(path, found) for module, path in _modules() for found in imports_of(module, path.read_text("utf-8"))]
+
+
+def test_every_import_goes_down(imports: list[tuple[Path, Import]]) -> None:
     complaints = [
         f"{path.relative_to(SOURCE.parents[1])}:{found.line}: imports {found.target}: {what}"
-        for module, path in _modules()
-        for found in imports_of(module, path.read_text("utf-8"))
+        for path, found in imports
         if (what := complaint(found)) is not None
     ]
     assert not complaints, "\n" + "\n".join(complaints)
@@ -188,14 +193,13 @@ def test_the_picture_shows_the_house() -> None:
     assert PICTURE.read_text() == draw(rooms()), "draw it anew: python -m tools.make_floors"
 
 
-def test_exceptions_are_used() -> None:
+def test_exceptions_are_used(imports: list[tuple[Path, Import]]) -> None:
     """An exception that nobody needs any more is a hole."""
     used = {
         pattern
-        for module, path in _modules()
-        for found in imports_of(module, path.read_text("utf-8"))
+        for _, found in imports
         for pattern, (allowed, _) in EXCEPTIONS.items()
-        if _fits(module, (pattern,)) and found.target.startswith(f"tfsmith.{allowed}")
+        if _fits(found.module, (pattern,)) and found.target.startswith(f"tfsmith.{allowed}")
     }
     assert used == set(EXCEPTIONS)
 

@@ -13,6 +13,10 @@ import sys
 heavy = [name for name in HEAVY.split(",") if name in sys.modules]
 assert not heavy, heavy
 """
+_UNLOADED = """
+for name in ("text_format", "message_factory", "internal.python_message"):
+    assert f"google.protobuf.{name}" not in sys.modules, name
+"""
 DEFAULT_POOL = """
 from google.protobuf import descriptor_pool
 for name in ("GraphDef", "NodeDef", "SavedModel", "TensorProto", "BundleHeaderProto"):
@@ -58,6 +62,16 @@ for extra in ([], ["--all"], ["--json"], ["--nodes", "--json"]):
     assert main(["show", sys.argv[1], *extra]) == 0
 """
     _run(code, "tensorflow,numpy,ml_dtypes,rich", str(saved_model))
+
+
+def test_show_needs_no_protobuf_in_python(saved_model: Path) -> None:
+    """Where protobuf has its library in C, its implementation in Python stays away; without one, it does the same."""
+    code = "import sys; from tfsmith.cli.main import main; assert main(['show', sys.argv[1], '--all']) == 0"
+    native = python("-c", f"{code}\n{_UNLOADED}", str(saved_model))
+    assert (native.returncode, native.stderr) == (0, "")
+    plain = python("-c", code, str(saved_model), PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION="python")
+    assert (plain.returncode, plain.stderr) == (0, "")
+    assert plain.stdout == native.stdout
 
 
 def test_nothing_enters_the_default_pool(saved_model: Path) -> None:

@@ -34,6 +34,8 @@ from tfsmith.testing.conformance.answers import Answer, digest, load_answers
 from tfsmith.testing.conformance.isolated import all_cases, check_isolated
 from tfsmith.testing.conformance.runner import Verdict
 
+_PACKAGES = {"onnx": "onnxruntime"}
+"""What runs the cases, where the engine is called otherwise."""
 _SHOWN = 160
 _OFTEN = 50
 _WIDE = 2**31
@@ -54,7 +56,7 @@ def main() -> None:
         counts[verdict.kind] += 1
         if answer is not None and answer.kind != "lacks":
             _enter(rows, case, answer, verdict)
-    version = installed(given.engine)
+    version = installed(_PACKAGES.get(given.engine, given.engine))
     header = {"engine": given.engine, "version": version, "tensorflow": sorted(versions), "cases": counts.total()}
     lines = [json.dumps({"op": op, "types": _sorted(rows[op])}) for op in sorted(rows)]
     text = "\n".join((json.dumps(header), *lines)) + "\n"

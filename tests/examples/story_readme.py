@@ -14,7 +14,9 @@ import pytest
 from examples.steps import Step, Told
 from tests.docs.runner import LANGUAGES, blocks, commands, matches, run_document
 
-__all__ = ["check_links", "check_no_machine", "check_rest", "check_steps", "shown_commands"]
+import tfsmith
+
+__all__ = ["alarms", "check_links", "check_no_machine", "check_rest", "check_steps", "shown_commands"]
 
 _NUMBER = re.compile(r"\b\d+(?:\.\d+)?(?:e-?\d+)?\b")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -100,3 +102,22 @@ def check_no_machine(folder: Path) -> None:
         text = (folder / name).read_text()
         assert not _MACHINE.search(text), name
         assert not re.findall(r"https?://", text), name
+
+
+def alarms(folder: Path) -> dict[str, list[str]]:
+    """What `scan` finds above a note in the models of a story, by their places; it must look at some."""
+    models = [path.parent for path in folder.rglob("saved_model.pb")]
+    models += [path for path in folder.rglob("*.pb") if path.name not in ("saved_model.pb", "fingerprint.pb")]
+    models += [path.with_suffix("") for path in folder.rglob("*.meta")]
+    scanned = 0
+    found: dict[str, list[str]] = {}
+    for path in models:
+        try:
+            result = tfsmith.scan(path)
+        except tfsmith.TfsmithError:
+            continue  # a recipe or another file that is no model
+        scanned += 1
+        if any(one.level != "note" for one in result.findings):
+            found[str(path)] = [one.what for one in result.findings if one.level != "note"]
+    assert scanned, models
+    return found

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from examples.bert_classifier import story
 from examples.steps import StoryError, Told, tell
-from tests.examples.story_readme import check_links, check_no_machine, check_rest, check_steps
+from tests.examples.story_readme import alarms, check_links, check_no_machine, check_rest, check_steps
 from tests.support.documents import MIGRAPHX
 
 import tfsmith
@@ -223,3 +223,7 @@ def test_the_readme_shows_the_serving_input_function() -> None:
 def test_links_and_names() -> None:
     check_links(README)
     check_no_machine(story.HERE)
+
+
+def test_scan_raises_no_alarm(run: Run) -> None:
+    assert alarms(run.folder) == {}

@@ -12,7 +12,7 @@ import pytest
 from examples.linear_regression import story
 from examples.steps import Told, tell
 from tests.docs.runner import matches
-from tests.examples.story_readme import check_rest, shown_commands
+from tests.examples.story_readme import alarms, check_rest, shown_commands
 
 pytestmark = pytest.mark.tensorflow
 
@@ -179,3 +179,7 @@ def test_nothing_names_a_machine() -> None:
         text = (story.HERE / name).read_text()
         assert not re.search(r"/(?:root|home|work|Users|tmp)/", text), name
         assert set(re.findall(r"https?://([\w.]+)", text)) <= {"maven.apache.org", "www.w3.org"}, name
+
+
+def test_scan_raises_no_alarm(run: Run) -> None:
+    assert alarms(run.folder) == {}

@@ -20,7 +20,7 @@ import pytest
 from examples.object_detection import config, pictures, serve, story
 from examples.steps import StoryError, Told, tell
 from tests.docs.runner import matches
-from tests.examples.story_readme import check_rest, shown_commands
+from tests.examples.story_readme import alarms, check_rest, shown_commands
 
 pytestmark = pytest.mark.tensorflow
 
@@ -420,3 +420,7 @@ def test_nothing_names_a_machine() -> None:
         assert not re.search(r"/(?:root|home|work|Users|tmp)/", text), name
         hosts = set(re.findall(r"https?://([\w.]+\.\w+)", text))
         assert hosts <= {"storage.googleapis.com"}, name
+
+
+def test_scan_raises_no_alarm(run: Run) -> None:
+    assert alarms(run.folder) == {}

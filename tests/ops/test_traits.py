@@ -124,7 +124,9 @@ def test_looking_needs_families_and_nothing_else() -> None:
 def _lists(path: Path) -> Iterator[tuple[int, list[str]]]:
     """The literals of a file that are names of ops, three or more, with their lines."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-        items: list[ast.expr | None] = [*node.elts] if isinstance(node, (ast.Set, ast.Tuple, ast.List)) else []
+        if not isinstance(node, (ast.Set, ast.Tuple, ast.List, ast.Dict)):
+            continue
+        items: list[ast.expr | None] = [] if isinstance(node, ast.Dict) else [*node.elts]
         items = node.keys if isinstance(node, ast.Dict) else items
         names = [one.value for one in items if isinstance(one, ast.Constant) and isinstance(one.value, str)]
         if len(items) >= 3 and len(names) == len(items) and all(name in builtin_ops() for name in names):

@@ -291,6 +291,15 @@ MASKS: dict[str, tuple[Callable[[Any, int], Any], bool]] = {
     "columns are not behind rows": (_seen(lambda tf, i, j: j <= i), True),
     "a band": (lambda tf, n: (1.0 - tf.linalg.band_part(tf.ones([n, n]), -1, 0)) * -1e9, True),
     "a constant triangle": (lambda tf, n: (1.0 - tf.constant(np.tri(n, dtype=np.float32))) * -1e9, True),
+    "columns before the next row": (_seen(lambda tf, i, j: j < i + 1), True),
+    "what is behind is hidden": (lambda tf, n: tf.cast(tf.range(n)[:, None] < tf.range(n), tf.float32) * -1e9, True),
+    "an upper band less its diagonal": (
+        lambda tf, n: (
+            tf.linalg.band_part(tf.fill([n, n], -1e8), 0, -1) - tf.linalg.band_part(tf.fill([n, n], -1e8), 0, 0)
+        ),
+        True,
+    ),
+    "an upper band of what is shown": (lambda tf, n: tf.linalg.band_part(tf.fill([n, n], 1e8), 0, -1), False),
     "the other way around": (_seen(lambda tf, i, j: i <= j), False),
     "neighbours only": (lambda tf, n: (1.0 - tf.linalg.band_part(tf.ones([n, n]), 1, 1)) * -1e9, False),
     "a bias": (lambda tf, n: weight(tf, n, n), False),

@@ -141,7 +141,7 @@ def test_bert_frozen_with_a_fixed_batch_is_clean_for_migraphx(tmp_path: Path) ->
     found = tfsmith.check(path, "migraphx")
     assert found.obstacles == ()
     assert [note.partition(" ")[0] for note in found.notes] == ["Range", "of"]
-    for target in ("openvino", "tflite", "onnx", "tensorflow-2.21"):
+    for target in ("openvino", "tflite", "onnx", "tf2onnx", "tensorflow-2.21"):
         assert tfsmith.check(path, target).is_clean, target
 
 
@@ -340,7 +340,9 @@ def path(tmp_path: Path) -> str:
 
 
 def test_command(path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", path, "--for", "onnx"]) == 0
+    assert main(["check", path, "--for", "onnx", "--outputs", "n0,n1"]) == 0
+    assert capsys.readouterr().out == "ONNX opset 18: nothing stands in the way (3 nodes, as freezing leaves them)\n"
+    assert main(["check", path, "--for", "tf2onnx"]) == 0
     assert capsys.readouterr().out == (
         "ONNX (tf2onnx) opset 17: nothing stands in the way (6 nodes)\n"
         "  note: of ONNX (tf2onnx) only the ops' names are known: types, attributes and shapes were not tried\n"
@@ -369,9 +371,10 @@ def test_command_for_all_targets(path: str, capsys: pytest.CaptureFixture[str]) 
         capsys.readouterr().out
         == """\
   target                  obstacles
-  migraphx                        1  op Selu
   onnx                            0  nothing stands in the way
+  migraphx                        1  op Selu
   openvino                        0  nothing stands in the way
+  tf2onnx                         0  nothing stands in the way
   tflite                          0  nothing stands in the way
   tflite-flex                     0  nothing stands in the way
   tensorflow-1.0 to 1.3           1  op Selu
@@ -382,17 +385,17 @@ def test_command_for_all_targets(path: str, capsys: pytest.CaptureFixture[str]) 
     assert main(["check", path, "--for", "all", "--json"]) == 1
     facts = json.loads(capsys.readouterr().out)
     assert (facts["path"], facts["clean"]) == (path, False)
-    assert [one["target"]["name"] for one in facts["targets"]] == target_names()
-    assert facts["targets"][0] == tfsmith.check(path, "migraphx").to_json()
+    assert [one["target"]["name"] for one in facts["targets"]] == ["onnx", *target_names()]
+    assert facts["targets"][1] == tfsmith.check(path, "migraphx").to_json()
 
 
 def test_all_targets_in_python() -> None:
     found = tfsmith.check(model([X, relu("a", "x")]), "all")
     assert found
-    assert [one.target.name for one in found.each] == target_names()
+    assert [one.target.name for one in found.each] == ["onnx", *target_names()]
     assert str(found).splitlines()[-2] == "  tensorflow-1.0 to 2.21          0  nothing stands in the way"
     wrong = tfsmith.check(model([X, relu("a", "x", "Mish2")]), "all")
-    assert [one.subject for one in wrong.obstacles] == ["Mish2"] * len(target_names())
+    assert [one.subject for one in wrong.obstacles] == ["Mish2"] * (1 + len(target_names()))
 
 
 def test_command_list(capsys: pytest.CaptureFixture[str]) -> None:

@@ -192,7 +192,7 @@ def test_case_4_one_truth_about_weights(folder: Path, says: Says) -> None:
 def test_case_5_tables_name_their_versions(folder: Path, says: Says) -> None:
     listed = {one["name"]: one for one in json.loads(says(0, "check", "--list", "--json"))}
     assert all(one["version"] and one["source"] and one["date"] for one in listed.values())
-    found = says(0, "check", "frozen.pb", "--for", "onnx")
+    found = says(0, "check", "frozen.pb", "--for", "tf2onnx")
     assert re.search(r"note: of .* only the ops' names are known: types, attributes and shapes were not tried\n", found)
 
 

@@ -20,6 +20,9 @@ from tfsmith.formats.graph.graphdef import plan_graph
 from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
+from tfsmith.testing.bert_config import BertConfig
+from tfsmith.testing.models import bert_classifier, conv_net
+from tfsmith.testing.write import write_frozen, write_saved_model
 from tfsmith.wire.messages import new
 
 
@@ -524,3 +527,28 @@ def test_a_graph_that_is_cut_off_is_shown_with_a_warning(tmp_path: Path, capsys:
     for needs_the_edge in (lambda model: tfsmith.freeze(model, ["z"]), tfsmith.likely_outputs):
         with pytest.raises(InvalidModelError, match="node 'y': it takes 'gone', which is not in the graph"):
             needs_the_edge(tfsmith.load(paths[0]))
+
+
+def test_parameters_by_scope_are_bars(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_saved_model(conv_net(), tmp_path / "model")
+    assert main(["show", str(tmp_path / "model"), "--parameters"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "parameters by scope"
+    largest = next(line for line in lines if "conv2d_1/kernel" in line)
+    assert largest.split()[1:3] == ["216", "52.8%"]
+    assert largest.count("\N{FULL BLOCK}") == 40
+    facts = tfsmith.show(tmp_path / "model", parameters=True).facts["scopes"]
+    sizes = [tensor.shape.elements or 0 for tensor in tfsmith.load(tmp_path / "model").variables.values()]
+    assert sum(row["parameters"] for row in facts) == sum(sizes)
+    assert sum(row["variables"] for row in facts) == len(sizes)
+    write_frozen(conv_net(), tmp_path / "frozen.pb")
+    assert main(["show", str(tmp_path / "frozen.pb"), "--parameters"]) == 0
+    assert "there are no variables" in capsys.readouterr().out
+
+
+def test_scopes_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    config = BertConfig(30, 8, 12, 2, 16, max_position_embeddings=20)
+    write_saved_model(bert_classifier(config), tmp_path / "bert")
+    scopes = [row["scope"] for row in tfsmith.show(tmp_path / "bert", parameters=True).facts["scopes"]]
+    layers = [scope for scope in scopes if "layer_" in scope]
+    assert layers == [f"bert/encoder/layer_{number}" for number in range(12)]

@@ -26,6 +26,7 @@ from tfsmith.testing.models import bert_classifier, conv_net
 from tfsmith.testing.write import write_frozen, write_saved_model
 from tfsmith.verbs.view import Viewed, view_model
 from tfsmith.view.page_data import page_data, tensor_facts, weight_tensors
+from tfsmith.view.recognised import recognised_scopes
 
 TF2_MODEL = Path(__file__).parents[1] / "docs" / "files" / "tf2_model"
 
@@ -269,3 +270,22 @@ def test_a_larger_bert_is_recognised(tmp_path: Path) -> None:
     write_saved_model(bert_classifier(config), tmp_path / "bert")
     found = facts_of(view_model(tmp_path / "bert").html)["models"][0]["networks"]
     assert found[0]["text"].startswith("BERT encoder of 3 layers, hidden 24, heads 4")
+
+
+def test_recognised_layers_have_their_nodes_and_share_none(folder: Path) -> None:
+    model = tfsmith.load(folder / "bert")
+    scopes = recognised_scopes(model)[""]
+    for number in (0, 1):
+        layer = f"bert/encoder/layer_{number}"
+        for inner in ("attention/self/Softmax", "intermediate/dense/MatMul", "output/dense/MatMul"):
+            assert scopes[f"{layer}/{inner}"] == f"encoder/layer {number + 1}"
+    kinds = {scope.rpartition("/")[2] for scope in scopes.values()}
+    assert kinds >= {"layer 1", "layer 2", "layer norm 1", "layer norm 2", "GELU 1"}
+    assert not [name for name in scopes if name.startswith(("bert/embeddings", "bert/pooler", "input_", "save/"))]
+    facts = page_data(model, recognised={"": scopes})
+    assert len(facts["recognised"][""]) == len(facts["sheets"][0]["names"])
+    assert recognised_scopes(tfsmith.load(folder / "conv")) == {}
+
+
+def test_a_graph_that_is_cut_off_has_no_recognised_layers(tmp_path: Path) -> None:
+    assert recognised_scopes(tfsmith.load(write_cut_off(tmp_path / "model.pb"))) == {}

@@ -102,6 +102,22 @@ def test_bert_is_folded_opened_by_clicks_and_its_layers_are_a_stack(folder: Path
     assert "bert/encoder/Reshape_1" not in names(page)
 
 
+def test_a_switch_shows_the_graph_as_it_was_recognised(folder: Path, open_page: OpenPage) -> None:
+    page = open_page(folder / "bert.html")
+    page.click("#raised")
+    settle(page)
+    found = page.evaluate(
+        """() => tfsmithView.page.views[0].tree.root.groups
+            .filter((group) => group.kind === "stack").map((group) => [group.name, group.groups.length])"""
+    )
+    assert ["encoder", 12] in found
+    click_at(page, "encoder")
+    assert "encoder/layer 12" in names(page)
+    page.click("#raised")
+    settle(page)
+    assert "bert" in names(page)
+
+
 def test_search_and_links_lead_to_nodes_and_back(folder: Path, open_page: OpenPage) -> None:
     page = open_page(folder / "bert.html")
     assert len(find(page, "op:Softmax")) == 13

@@ -18,7 +18,6 @@ export type TensorType = [string | null, Dims];
 
 export interface SheetData {
   name: string;
-  title?: string;
   names: string[];
   ops: number[];
   inputs: number[];
@@ -30,7 +29,6 @@ export interface SheetData {
   rets: number;
   outputs?: number[];
   keys?: Record<string, string>;
-  groups?: string[];
 }
 
 export interface Mark {
@@ -87,7 +85,8 @@ export interface ModelData {
   signatures: Record<string, { method_name: string; inputs: Record<string, Endpoint>; outputs: Record<string, Endpoint> }>;
   collections: Record<string, { kind: string; count: number; values: unknown[] }>;
   sheets: SheetData[];
-  raised?: SheetData[];
+  /** For each sheet in which something was recognised, the scope of every node by that. */
+  recognised: Record<string, string[]>;
   tables: { ops: OpFacts[]; types: TensorType[]; attrs: Record<string, unknown>[]; devices: string[] };
 }
 
@@ -179,10 +178,6 @@ export class Sheet {
       }
     }
     this.answers = new Set(data.outputs ?? []);
-  }
-
-  get title(): string {
-    return this.data.title ?? (this.data.name || "graph");
   }
 
   isMissing(node: number): boolean {

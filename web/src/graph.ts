@@ -91,11 +91,11 @@ export class GraphView {
   }
 
   /** Shows a sheet; its scopes stay as they were when it was last shown. */
-  show(sheet: Sheet): Promise<void> {
-    const key = sheet.data.title ?? sheet.data.name;
+  show(sheet: Sheet, groups: string[] | null = null): Promise<void> {
+    const key = `${groups ? "recognised" : "names"}:${sheet.data.name}`;
     let tree = this.trees.get(key);
     if (!tree) {
-      tree = new Tree(sheet, (item) => this.size(sheet, item));
+      tree = new Tree(sheet, (item) => this.size(sheet, item), groups);
       this.trees.set(key, tree);
     }
     this.tree = tree;

@@ -85,7 +85,7 @@ class Page implements App {
     select.addEventListener("change", () => {
       for (const view of this.views) this.openSheet(view, select.value);
     });
-    byId("raised").hidden = !this.page.models.some((model) => model.raised?.length);
+    byId("raised").hidden = !this.page.models.some((model) => Object.keys(model.recognised).length);
   }
 
   private banner(): void {
@@ -274,10 +274,10 @@ class Page implements App {
     this.views.forEach((view, side) => {
       const model = this.page.models[side];
       const { name } = view.tree.sheet.data;
-      const data = (this.isRaised ? model.raised : model.sheets)?.find((one) => one.name === name);
-      if (!data) return;
-      const sheet = this.isRaised ? new Sheet(model, data) : this.sheets[side].get(name)!;
-      void view.show(sheet);
+      const groups = model.recognised[name];
+      if (!groups) return;
+      const sheet = this.sheets[side].get(name)!;
+      void view.show(sheet, this.isRaised ? groups : null);
       this.panel.refresh();
     });
   }

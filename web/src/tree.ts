@@ -55,7 +55,7 @@ export class Group {
     readonly name: string,
     readonly path: string,
     public parent: Group | null,
-    readonly kind: GroupKind = "scope",
+    public kind: GroupKind = "scope",
   ) {}
 
   /** The variable that is all there is in it, or -1. */
@@ -74,16 +74,19 @@ export class Tree {
   readonly root: Group;
   readonly home: Group[];
   readonly all: Group[] = [];
+  private readonly labels: string[];
   private readonly byPath = new Map<string, Group>();
 
   constructor(
     readonly sheet: Sheet,
     private readonly measure: Measure,
+    groups: string[] | null = null,
   ) {
     this.root = this.make("", "", null);
     this.root.isOpen = true;
     this.home = new Array(sheet.count);
-    const names = sheet.data.groups ? sheet.data.groups.map((path, node) => `${path}/${node}`) : sheet.names;
+    const names = groups ? sheet.names.map((name, node) => `${groups[node] ?? ""}/${leaf(name)}#${node}`) : sheet.names;
+    this.labels = names;
     const prefixes = this.prefixes(names);
     for (let node = 0; node < sheet.count; node++) {
       const name = names[node] ?? sheet.names[node];
@@ -240,6 +243,15 @@ export class Tree {
     }
   }
 
+  /** Whether a scope holds nothing but equal blocks: it is a stack by itself. */
+  private isUniform(group: Group): boolean {
+    if (group.nodes.length || group.groups.length < 2 || group.groups[0].count < LEAST_BLOCK) return false;
+    const { count } = group.groups[0];
+    if (group.groups.some((inner) => inner.count !== count)) return false;
+    const first = this.likeness(group.groups[0]);
+    return group.groups.every((inner) => this.likeness(inner) === first);
+  }
+
   /** What a scope computes, apart from names: ops, types and edges inside, in an order that equal scopes share. */
   private likeness(group: Group): string {
     const { sheet } = this;
@@ -251,7 +263,7 @@ export class Tree {
     collect(group);
     const start = group.path.length + 1;
     const key = new Map<number, string>();
-    for (const node of nodes) key.set(node, sheet.names[node].slice(start).replace(/\d+/g, "#"));
+    for (const node of nodes) key.set(node, this.labels[node].slice(start).replace(/\d+/g, "#"));
     nodes.sort((one, other) => (key.get(one)! < key.get(other)! ? -1 : key.get(one)! > key.get(other)! ? 1 : one - other));
     const place = new Map(nodes.map((node, at) => [node, at]));
     return nodes
@@ -311,7 +323,10 @@ export class Tree {
       items.push(item);
     };
     const blank = { node: -1, group: null, port: null, rows: [], width: 0, height: 0 };
-    for (const inner of group.groups) add(inner, { ...blank, group: inner });
+    for (const inner of group.groups) {
+      if (inner.kind === "scope" && this.isUniform(inner)) inner.kind = "stack";
+      add(inner, { ...blank, group: inner });
+    }
     const isFolded = new Set<number>();
     const rowsOf = new Map<number, number[]>();
     for (const node of group.nodes) {

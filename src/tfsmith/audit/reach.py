@@ -16,6 +16,7 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function
 from tfsmith.ir.metagraph import MetaGraph, ObjectGraph
 from tfsmith.ir.node import Node, parse_input
+from tfsmith.ir.tensor import flat_texts
 from tfsmith.ops.families import CALLS, INITIAL_WRITES, INPUTS, VARIABLES
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.passes.interface import INIT_SIGNATURE, init_nodes
@@ -412,5 +413,5 @@ def _functions_at_load(objects: ObjectGraph) -> Iterator[str]:
 def _texts(node: Node) -> Iterator[Origin]:
     tensor = node.constant
     if tensor is not None and tensor.dtype.name == "string" and (tensor.shape.elements or 0) <= _MOST_ORIGINS:
-        for text in tensor.numpy().ravel():
-            yield Origin("constant", bytes(text).decode("utf-8", "backslashreplace"))
+        for text in flat_texts(tensor):
+            yield Origin("constant", text.decode("utf-8", "backslashreplace"))

@@ -18,8 +18,9 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.op_database import builtin_op, builtin_ops
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import Tensor, flat_texts
 from tfsmith.ops.families import ALLOCATIONS, LOOPS, NAMED_BY_ATTR, PASSES_ON, PROTO_CODECS, SIZE_JOINS, TABLE_FILLS
+from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.storage.span import Span
 
@@ -376,7 +377,7 @@ class _Scan:
         tensor = source.constant
         if tensor is None or (tensor.shape.elements or 0) > _MOST_SIZES or not tensor.dtype.name.startswith("int"):
             return None
-        return [int(size) for size in tensor.numpy().ravel()]
+        return [int(size) for size in flat_values(tensor)]
 
     def _loop(self, place: Place) -> Iterator[Finding]:
         node = place.node
@@ -397,7 +398,9 @@ class _Scan:
                 return False
             if node.op == "Const":
                 tensor = node.constant
-                return tensor is not None and tensor.dtype.name == "bool" and bool(tensor.numpy().all())
+                if tensor is None or tensor.dtype.name != "bool" or tensor.shape.elements != 1:
+                    return False
+                return bool(flat_values(tensor)[0])
             text = node.data_inputs[0]
         return False
 
@@ -463,7 +466,7 @@ def _raw_strings(attr: Attr | None) -> Iterator[bytes]:
 def _some_strings(tensor: Tensor) -> Iterable[bytes]:
     if (tensor.shape.elements or 0) > _MOST_STRINGS:
         return ()
-    texts = (bytes(text) for text in tensor.numpy().ravel())
+    texts = flat_texts(tensor)
     return [text for number, text in enumerate(texts) if number < _MOST_WORDS or len(text) >= _LONG_TEXT]
 
 

@@ -26,6 +26,7 @@ __all__ = [
     "integer_tensor",
     "FilledTensor",
     "StringTensor",
+    "flat_texts",
     "OpaqueTensor",
     "Piece",
     "SlicedTensor",
@@ -322,6 +323,13 @@ class StringTensor(TensorBase):
     def parts(self) -> Iterator[bytes | Span]:
         """The strings, one after the other, without their lengths."""
         yield from self.values
+
+
+def flat_texts(tensor: Tensor) -> Sequence[bytes]:
+    """The strings of a tensor of strings, flat; one that repeats up to the end comes once. No numpy where it can be."""
+    if isinstance(tensor, StringTensor):
+        return tensor.values or (b"",)
+    return [bytes(text) for text in tensor.numpy().ravel()]
 
 
 @record(eq=False, repr=False)

@@ -109,6 +109,8 @@ def _transpose(n: NodeContext) -> Val:
     b, x = n.b, n.x
     perm = n.y.integers("its order of axes")
     order = [axis_of(axis, len(perm)) for axis in perm]
+    if sorted(order) != list(range(x.rank)):
+        raise Refusal("its order of axes does not fit")
     if order == list(range(len(order))):
         return b.op("Identity", x)
     if x.is_first and tuple(order) == (0, x.rank - 1, *range(1, x.rank - 1)):
@@ -210,6 +212,9 @@ def _slice(n: NodeContext) -> Val:
         return b.op("Identity", x)
     if counts is not None:
         if starts is not None:
+            for start, count, size_of in zip(starts, counts, x.dims or (), strict=True):
+                if start < 0 or count < -1 or (isinstance(size_of, int) and start + max(count, 0) > size_of):
+                    raise Refusal("it takes what is not there")
             ends = [_FAR if count == -1 else start + count for start, count in zip(starts, counts, strict=True)]
             return b.op("Slice", x, b.const(list(starts)), b.const(ends), axes)
         moved = b.int64(begin)
@@ -239,6 +244,10 @@ def _strided_slice(n: NodeContext) -> Val:
     steps = strides.integers("its strides")
     masks = _Masks(n)
     count = len(steps)
+    if masks.ellipsis & (masks.ellipsis - 1):
+        raise Refusal("it has two ellipses")
+    if any(masks.shrink >> at & 1 and steps[at] < 0 for at in range(count)):
+        raise Refusal("it takes one element backward")
     is_new = [bool(masks.new >> at & 1) and not masks.ellipsis >> at & 1 for at in range(count)]
     ellipsis = next((at for at in range(count) if masks.ellipsis >> at & 1), None)
     taken = sum(not is_new[at] for at in range(count) if at != ellipsis)
@@ -372,6 +381,8 @@ def _gather(n: NodeContext) -> Val:
         batch += indices.rank
     if indices.dtype.name not in ("int32", "int64"):
         indices = b.int64(indices)
+    if x.dtype.name == "string" and x.rank > axis + 1:
+        raise Refusal("onnxruntime loses strings that are gathered in rows")
     if not batch:
         return b.op("Gather", x, indices, axis=axis)
     if axis != batch:
@@ -384,6 +395,8 @@ def _gather(n: NodeContext) -> Val:
 def _gather_nd(n: NodeContext) -> Val:
     b = n.b
     depth = None if n.y.dims is None else n.y.dims[-1]
+    if n.x.dtype.name == "string" and (n.x.dims is None or depth != len(n.x.dims)):
+        raise Refusal("onnxruntime loses strings that are gathered in rows")
     if depth == 0:
         raise Refusal("it gathers by no index")
     return b.op("GatherND", n.x, b.int64(n.y), batch_dims=0)
@@ -443,6 +456,11 @@ def _like(n: NodeContext) -> Val:
 
 @lowering("BroadcastTo")
 def _broadcast_to(n: NodeContext) -> Val:
+    sizes, own = n.y.known.values, n.x.dims
+    if sizes is not None and own is not None:
+        pairs = list(zip(own[::-1], sizes[::-1], strict=False))
+        if len(own) > len(sizes) or any(isinstance(a, int) and a != 1 and c == 1 for a, c in pairs):
+            raise Refusal("its target is smaller than what it has")
     return n.b.op("Expand", n.x, n.b.int64(n.y))
 
 
@@ -478,6 +496,8 @@ def _one_hot(n: NodeContext) -> Val:
     indices, depth, on, off = n.inputs
     rank = indices.rank
     axis = axis_of(int(n.attr("axis")), rank + 1)
+    if depth.known.numbers is not None and depth.known.numbers[0] < 0:
+        raise Refusal("its depth is negative")
     places = b.op("Range", b.const(0), b.reshape(b.int64(depth), []), b.const(1), dtype=INT64)
     shape = [1] * (rank + 1)
     shape[axis] = -1
@@ -502,6 +522,8 @@ def _pad(n: NodeContext) -> Val:
     value = b.cast(n.inputs[2], kind) if n.op == "PadV2" else b.const(0, kind)
     pads = None if n.y.array is None else n.y.array.astype(numpy.int64)
     rank = x.rank
+    if pads is not None and (pads < 0).any():
+        raise Refusal("its paddings are negative")
     if pads is None:
         flat = b.reshape(b.op("Transpose", b.int64(n.y), perm=(1, 0)), [-1])
         return b.cast(b.op("Pad", b.cast(x, kind), flat, value, mode="constant"), n.dtype)
@@ -522,6 +544,8 @@ def _mirror_pad(n: NodeContext) -> Val:
     if n.y.array is None:
         raise Refusal("its paddings must be a constant")
     pads = n.y.array.astype(numpy.int64)
+    if (pads < 0).any():
+        raise Refusal("its paddings are negative")
     mode = "reflect" if n.text("mode") == "REFLECT" else "symmetric"
     for axis, (before, behind) in enumerate(pads.tolist()):
         if not before and not behind:
@@ -595,6 +619,8 @@ def _space_to_batch(n: NodeContext) -> Val:
     b, x = n.b, n.x
     block, pads = n.y.integers("its block"), n.inputs[2].integers("its paddings")
     count, rank = len(block), x.rank
+    if any(size == 0 for size in x.dims or ()):
+        raise Refusal("its images have no elements")
     if x.dtype.name == "string":
         raise Refusal("it is not lowered for string")
     kind = widened(x.dtype, _PADDED)

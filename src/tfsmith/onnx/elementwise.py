@@ -396,8 +396,14 @@ def _select_v2(n: NodeContext) -> Val:
 def _select(n: NodeContext) -> Val:
     """The condition has the shape of the others, or is a vector of one truth for each row, or one truth."""
     b, condition, x, y = n.b, n.x, n.y, n.inputs[2]
-    if condition.rank not in (0, 1, x.rank):
+    if condition.rank not in (0, 1, x.rank) or (x.rank == 0 and condition.rank):
         raise Refusal("its condition has another rank than its values")
+    if x.dims != y.dims:
+        raise Refusal("its values are not known to have the same shape")
+    if condition.rank == x.rank and any(
+        one == 1 and other != 1 for one, other in zip(condition.dims or (), x.dims or (), strict=True)
+    ):
+        raise Refusal("its condition has another shape than its values")
     if condition.rank == 1 and x.rank > 1:
         condition = b.unsqueeze(condition, list(range(1, x.rank)))
     return _where(b, condition, x, y)

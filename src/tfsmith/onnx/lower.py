@@ -17,7 +17,9 @@ from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
 from tfsmith.onnx.builder import FLOAT32, SMALL, Builder, Refusal, Scope, Val, onnx_type
+from tfsmith.onnx.raised import Gelu, Norm, find_raised
 from tfsmith.onnx.registry import NodeContext, lowerings
+from tfsmith.onnx.tf1_flow import Tf1Flow, has_tf1_flow
 from tfsmith.ops.families import ORDERING, PASSES_ON, WITHOUT_OUTPUTS
 from tfsmith.ops.shapes import infer
 from tfsmith.ops.sizes import Conflict, Dims, Known
@@ -33,6 +35,8 @@ OPSETS = range(18, 24)
 _IR_VERSIONS = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11}
 """The version of the file format that came with each version of the ops, so that readers of that time take it."""
 _HANDED_ON = PASSES_ON | {"IdentityN"}
+_GELU = 20
+"""The first version of the ops that has Gelu."""
 _DEPTH = 40
 """Functions that call functions; real models have a few."""
 
@@ -122,6 +126,7 @@ class Driver:
         self._lacks: dict[tuple[str, str], list[str]] = {}
         self._depth = 0
         self._where = ""
+        self._raised = find_raised(graph)
         self.notes: dict[str, None] = {}
 
     def run(self, inputs: Sequence[Given], outputs: Sequence[Given]) -> Lowered:
@@ -170,6 +175,8 @@ class Driver:
         b.prefix = ""
         found = env.get(parse_input(given.tensor))
         if found is None:
+            node = parse_input(given.tensor).node
+            self._lack(node, self.graph[node].op, "it does not give this output in ONNX")
             return onnx_ir.Value(name=given.key)
         try:
             value = b.value(found)
@@ -195,15 +202,32 @@ class Driver:
 
     def lower_body(self, body: Body, env: dict[Endpoint, Val], wanted: Sequence[Endpoint]) -> None:
         """Lowers what these tensors of a body need, in the scope that is open. `env` has what is given."""
+        if has_tf1_flow(body):
+            Tf1Flow(self, body).lower(env, wanted)
+            return
         known = {tensor.node for tensor in env}
         starts = [tensor.node for tensor in wanted if tensor not in env]
         needed = body.ancestors([name for name in dict.fromkeys(starts) if name not in known], known)
         for node in body.topological_order():
             if node.name in needed and node.name not in known:
-                self._node(body, node, env)
+                self.lower_node(body, node, env)
 
-    def call(self, func: Func, args: Sequence[Val], where: str) -> list[Val]:
+    def snapshot(self) -> dict[tuple[str, str], list[str]]:
+        """What was found to have no form so far."""
+        return {key: list(nodes) for key, nodes in self._lacks.items()}
+
+    def restore(self, lacks: Mapping[tuple[str, str], list[str]]) -> None:
+        """Forgets what was found since then, for the body of a loop is lowered again."""
+        self._lacks = {key: list(nodes) for key, nodes in lacks.items()}
+
+    def call(self, func: Func, args: Sequence[Val], where: str, wanted: Sequence[Endpoint] | None = None) -> list[Val]:
         """Lowers a function with these arguments, in the scope that is open; gives its results.
+
+        Args:
+            func: The function.
+            args: What it is given.
+            where: The node that calls it.
+            wanted: Tensors of its body, in place of its results.
 
         Raises:
             Refusal: It is not in the library, or functions call each other too deep.
@@ -221,6 +245,7 @@ class Driver:
             raise Refusal(f"function {func.name!r} takes {len(names)} arguments, and is given {len(args)}")
         env = {Endpoint(name, 0): arg for name, arg in zip(names, args, strict=True)}
         results = [function.resolve(function.ret[found.name]) for found in signature.outputs]
+        results = results if wanted is None else list(wanted)
         outer, self._where = self._where, f" in function {func.name!r}"
         prefix = self.b.prefix
         self._depth += 1
@@ -235,12 +260,14 @@ class Driver:
             raise Refusal(f"{missing[0]} of function {func.name!r} is not there")
         return [env[tensor] for tensor in results]
 
-    def _node(self, body: Body, node: Node, env: dict[Endpoint, Val]) -> None:
+    def lower_node(self, body: Body, node: Node, env: dict[Endpoint, Val]) -> None:
         """Lowers a node; what has no form is noted down, so that all of it is found in one go."""
         if node.op in WITHOUT_OUTPUTS or node.op in ORDERING:
             return
         if node.op == "Const":
             env[Endpoint(node.name, 0)] = self._constant(node)
+            return
+        if body is self.graph and self._is_raised(node, env):
             return
         sources = [body.resolve(text) for text in node.inputs if not text.startswith("^")]
         inputs = [env.get(tensor) for tensor in sources]
@@ -256,11 +283,54 @@ class Driver:
                 raise Refusal("an input is not there")
             found = self._lowered(node, attrs, given, dtypes, definition is None)
         except Refusal as refused:
-            self._lack(node.name, node.op, str(refused))
-            found = [self._stand_in(kind) for kind in dtypes or [None]]
+            self.refuse(node, str(refused), env, dtypes)
+            return
         for number, one in enumerate(found):
             if one is not None:
                 env[Endpoint(node.name, number)] = one
+
+    def _is_raised(self, node: Node, env: dict[Endpoint, Val]) -> bool:
+        """Emits what ONNX has one op for; false if the node is not such."""
+        tensor = Endpoint(node.name, 0)
+        made = self._raised.get(tensor)
+        if made is None or made.x not in env or env[made.x].dims is None or env[made.x].array is not None:
+            return False
+        self.b.prefix = node.name
+        found = self._norm(made, env) if isinstance(made, Norm) else self._gelu(made, env[made.x])
+        if found is None:
+            return False
+        env[tensor] = found
+        self._named(node, [found], self.b.scope.nodes[-1:])
+        return True
+
+    def _norm(self, made: Norm, env: Mapping[Endpoint, Val]) -> Val | None:
+        b, x = self.b, env[made.x]
+        width = (x.dims or (None,))[-1]
+        weights = [None if one is None else env.get(one) for one in (made.gamma, made.beta)]
+        gamma, beta = weights
+        if made.gamma is None and isinstance(width, int):
+            gamma = b.const(numpy.ones(width), FLOAT32)
+        if gamma is None or (made.beta is not None and beta is None):
+            return None
+        if any(one is not None and (one.dims is None or len(one.dims) != 1) for one in (gamma, beta)):
+            return None
+        return b.op("LayerNormalization", x, gamma, beta, axis=-1, epsilon=made.epsilon, known=Known(x.dims))
+
+    def _gelu(self, made: Gelu, x: Val) -> Val | None:
+        b = self.b
+        if b.opset >= _GELU:
+            return b.op("Gelu", x, approximate="tanh" if made.by_tanh else "none", known=Known(x.dims))
+        if made.by_tanh:
+            return None
+        gate = b.op("Erf", b.op("Mul", x, b.const(0.5**0.5, FLOAT32)))
+        gate = b.op("Add", gate, b.const(1, FLOAT32))
+        return b.op("Mul", b.op("Mul", x, b.const(0.5, FLOAT32)), gate, known=Known(x.dims))
+
+    def refuse(self, node: Node, reason: str, env: dict[Endpoint, Val], dtypes: Sequence[DType | None] = ()) -> None:
+        """Notes down that a node has no form; something stands for its outputs."""
+        self._lack(node.name, node.op, reason)
+        for number, kind in enumerate(dtypes or [None]):
+            env[Endpoint(node.name, number)] = self._stand_in(kind)
 
     def _stand_in(self, kind: DType | None) -> Val:
         """What stands for a tensor that could not be made, so that the rest is still looked at."""
@@ -300,7 +370,17 @@ class Driver:
         as_first = _channels_first(b, inputs, known) if lowering.elementwise else None
         if as_first is not None:
             context = NodeContext(self, node, attrs, as_first, [_moved(one) for one in known], dtypes)
-        result = lowering.function(context)
+        try:
+            result = lowering.function(context)
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            TypeError,
+            ValueError,
+        ) as error:  # a file may claim anything
+            text = " ".join(str(error).split())[:80]
+            raise Refusal(f"its attributes or inputs do not fit ({text})") from error
         found: list[Val | None] = [result] if isinstance(result, Val) else list(result)
         if as_first is not None:
             found = [

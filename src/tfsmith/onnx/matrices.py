@@ -22,6 +22,13 @@ def _matmul(n: NodeContext) -> Val:
     if x.dtype != y.dtype:
         raise Refusal("its inputs have different types")
     names = ("transpose_a", "transpose_b") if n.op == "MatMul" else ("adj_x", "adj_y")
+    if x.rank < 2 or y.rank < 2 or (n.op == "BatchMatMul" and x.rank != y.rank):
+        raise Refusal("it takes matrices")
+    if n.op == "BatchMatMul" and any(
+        isinstance(one, int) and isinstance(other, int) and one != other
+        for one, other in zip((x.dims or ())[:-2], (y.dims or ())[:-2], strict=True)
+    ):
+        raise Refusal("its batches differ")
     x = _turned(n, x) if n.attr(names[0]) else x
     y = _turned(n, y) if n.attr(names[1]) else y
     kind = widened(x.dtype, _PRODUCTS)
@@ -33,7 +40,18 @@ def _einsum(n: NodeContext) -> Val:
     b = n.b
     equation = n.text("equation").replace(" ", "")
     kind = widened(n.x.dtype, NUMBERS)
-    left, _, right = equation.partition("->")
+    left, arrow, right = equation.partition("->")
+    if not arrow or " " in n.text("equation"):
+        raise Refusal("its equation does not say what it gives")
+    sizes: dict[str, object] = {}
+    for one, names in zip(n.inputs, left.split(","), strict=True):
+        letters = names.replace("...", "")
+        if len(letters) > one.rank or (letters == names and len(letters) != one.rank):
+            raise Refusal(f"{equation!r} does not fit the ranks of its inputs")
+        for letter, size in zip(letters, (one.dims or ())[one.rank - len(letters) :], strict=True):
+            if isinstance(sizes.get(letter, size), int) and isinstance(size, int) and sizes.get(letter, size) != size:
+                raise Refusal(f"the sizes of {letter!r} differ")
+            sizes.setdefault(letter, size)
     for names in (*left.split(","), right):
         plain = names.replace("...", "")
         if len(set(plain)) != len(plain):
@@ -57,6 +75,11 @@ def _bias(n: NodeContext) -> Val:
     kind = widened(x.dtype, NUMBERS, wraps=True)
     layout = n.text("data_format") or "NHWC"
     rank = x.rank
+    if bias.rank != 1:
+        raise Refusal("its bias is no vector")
+    channels = (x.dims or ())[1 if layout == "NCHW" and rank > 2 else -1]
+    if isinstance(channels, int) and (bias.dims or (channels,))[0] not in (channels, None):
+        raise Refusal("its bias does not fit its channels")
     if layout == "NCHW" and rank > 2:
         wide = b.unsqueeze(bias, [0, *range(2, rank)])
     elif x.is_first:
@@ -80,6 +103,8 @@ def _softmax(n: NodeContext) -> Val:
 @lowering("Cross")
 def _cross(n: NodeContext) -> Val:
     b = n.b
+    if n.x.dims is None or n.x.dims != n.y.dims:
+        raise Refusal("its shapes are not known to be the same")
     kind = widened(n.x.dtype, NUMBERS)
     x, y = b.cast(n.x, kind), b.cast(n.y, kind)
     one, two = b.const([1, 2, 0]), b.const([2, 0, 1])

@@ -24,6 +24,9 @@ _KINDS = MappingProxyType(
 )
 
 
+_OF_NOTHING = ("ReduceMean", "ReduceMax", "ReduceMin")
+
+
 def axis_of(axis: int, rank: int) -> int:
     """An axis that may be counted from behind.
 
@@ -39,6 +42,10 @@ def axis_of(axis: int, rank: int) -> int:
 def _reduce(n: NodeContext) -> Val:
     op, kinds = _KINDS[n.op]
     kind = widened(n.x.dtype, kinds, wraps=n.op in ("Sum", "Prod"))
+    if n.op in ("Max", "Min") and n.x.dtype.name == "uint32":
+        raise Refusal("onnxruntime has no kernel for uint32")
+    if n.op == "Sum" and kind.name == "int32":  # onnxruntime stops at the largest int32, where TensorFlow goes round
+        kind = INT64
     return reduced(n, op, kind)
 
 
@@ -47,6 +54,8 @@ def reduced(n: NodeContext, op: str, kind: DType) -> Val:
     b, x = n.b, n.x
     keep = bool(n.attr("keep_dims"))
     if not n.y.is_constant:
+        if op in _OF_NOTHING and any(size == 0 for size in x.dims or ()):
+            raise Refusal("it reduces what has no elements, of which runtimes make different things")
         axes = b.int64(n.y)
         axes = b.reshape(axes, [-1]) if n.y.dims is None or len(n.y.dims) == 0 else axes
         found = b.op(op, b.cast(x, kind), axes, keepdims=int(keep), noop_with_empty_axes=1)
@@ -57,7 +66,7 @@ def reduced(n: NodeContext, op: str, kind: DType) -> Val:
         raise Refusal("an axis stands twice")
     if not chosen:
         return b.op("Identity", x)
-    if op in ("ReduceMean", "ReduceMax", "ReduceMin") and any((x.dims or ())[at] == 0 for at in chosen):
+    if op in _OF_NOTHING and any((x.dims or ())[at] == 0 for at in chosen):
         raise Refusal("it reduces an axis without elements, of which runtimes make different things")
     if x.is_first and chosen == list(range(1, rank - 1)):  # over all places: the channels stay
         first = b.cast(b.first(x), kind)
@@ -102,6 +111,8 @@ def _arg(n: NodeContext) -> Val:
 def _cumsum(n: NodeContext) -> Val:
     b = n.b
     kind = widened(n.x.dtype, NUMBERS, wraps=True)
+    if n.y.dims != ():
+        raise Refusal("its axis is not known to be one number")
     axis = b.int64(n.y)
     found = b.op("CumSum", b.cast(n.x, kind), axis, exclusive=int(n.attr("exclusive")), reverse=int(n.attr("reverse")))
     return b.cast(found, n.dtype)

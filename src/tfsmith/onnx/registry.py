@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Lowering", "NodeContext", "Result", "is_lowered", "lowering", "lowerings"]
 
-_MODULES: tuple[str, ...] = ("elementwise", "reductions", "arrays", "matrices", "convolution", "images")
+_MODULES: tuple[str, ...] = (
+    "elementwise",
+    "reductions",
+    "arrays",
+    "matrices",
+    "convolution",
+    "images",
+    "boxes",
+    "flow",
+)
 """The families; each module declares its lowerings when it is loaded."""
 _FOUND: dict[str, Lowering] = {}
 Result: TypeAlias = "Val | Sequence[Val | None]"

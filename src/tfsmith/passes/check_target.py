@@ -85,7 +85,7 @@ class Target:
 def target_names() -> list[str]:
     """The names of all targets, sorted; TensorFlow's releases last."""
     releases = [f"tensorflow-{release}" for release in _releases()]
-    return ["migraphx", "onnx", "openvino", "tflite", "tflite-flex", *releases]
+    return ["migraphx", "openvino", "tf2onnx", "tflite", "tflite-flex", *releases]
 
 
 def find_target(name: str) -> Target:
@@ -98,12 +98,12 @@ def find_target(name: str) -> Target:
     release = _RELEASE.fullmatch(wanted)
     if release is not None and release[1] in _releases():
         return _tensorflow(release[1])
-    if wanted in ("migraphx", "onnx", "openvino", "tflite"):
+    if wanted in ("migraphx", "openvino", "tflite", "tf2onnx"):
         return _simple(wanted, wanted)
     if wanted == "tflite-flex":
         return _simple(wanted, "tflite", "flex")
     names = target_names()
-    near = nearest(wanted, names) or ["migraphx", "openvino", "tflite", "onnx", names[-1]]
+    near = nearest(wanted, names) or ["migraphx", "openvino", "tflite", "tf2onnx", names[-1]]
     remedy = f"near are {', '.join(near)}; {{list_targets()}} shows all"
     raise UsageError(f"there is no target {name!r}", remedy=remedy)
 

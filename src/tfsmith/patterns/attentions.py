@@ -122,12 +122,15 @@ class _Attentions(Search):
     def _of_scores(
         self, tensor: Endpoint, scores: Value, over: frozenset[Label], values: Sequence[Atom]
     ) -> Iterator[Attended]:
+        moved = self._before_moves(scores)
+        if moved is not None:
+            yield from self._of_scores(tensor, moved[0], moved[1], ())
+            return
         chosen = list(self._selections(scores))
         for mask, inside in [*chosen, (None, scores)]:
-            for query, key in self._pairs(inside, over):
+            for query, key, words in self._pairs(inside, over):
                 if not self._known.isdisjoint(self._weights_of(query)):
                     return
-                words = labels_of(query) - labels_of(key)
                 is_causal = mask is not None and shows_causal(
                     self._raised, words, over, mask.value, shown=mask.kind == "kept"
                 )
@@ -146,14 +149,29 @@ class _Attentions(Search):
                 )
                 return
 
-    def _pairs(self, scores: Value, over: frozenset[Label]) -> Iterator[tuple[Atom, Atom]]:
-        """The query and the key of scores: a product of theirs is in one of the terms."""
+    def _before_moves(self, scores: Value) -> tuple[Value, frozenset[Label]] | None:
+        """Scores behind reshapes to sizes that are not known, and the labels of their last axis there."""
+        atom = scores[0][0][0][0] if len(scores) == 1 and len(scores[0][0]) == 1 else None
+        head = ("",) if atom is None else self._algebra.head(atom)
+        node = self._raised.body.by_name.get(str(head[1]).rpartition(":")[0]) if head[0] == "tensor" else None
+        if node is None or node.op != "Reshape":
+            return None
+        reading = self._raised.reading(self._raised.body.resolve(node.data_inputs[0]))
+        if reading is None or not reading.axes or not reading.axes[-1]:
+            return None
+        return reading.value, frozenset(reading.axes[-1])
+
+    def _pairs(self, scores: Value, over: frozenset[Label]) -> Iterator[tuple[Atom, Atom, frozenset[Label]]]:
+        """The query and the key of scores, a product of theirs is in one of the terms; and the labels of the words."""
         for product, _ in scores:
             for atom, _ in product:
+                moved = self._before_moves(((((atom, 1.0),), 1.0),)) if len(atom[1]) > 1 else None
+                for query, key, _ in () if moved is None else self._pairs(*moved):
+                    yield query, key, frozenset(atom[1][-2])
                 for _, _, factors, _ in self._contractions(((((atom, 1.0),), 1.0),)):
                     for query, key in self._halves(factors):
                         if labels_of(key) - labels_of(query) == over:
-                            yield query, key
+                            yield query, key, labels_of(query) - labels_of(key)
 
     def _weights_of(self, atom: Atom) -> Iterator[int]:
         """The weights that a query is a product with."""
@@ -171,8 +189,8 @@ class _Attentions(Search):
         ]
         return None not in sizes[0] | sizes[1] and sizes[0] != sizes[1]
 
-    def _root(self, atom: Atom) -> int | None:
-        """The head of what a query or key is a product of, also behind a product that is split; None if not known."""
+    def _root(self, atom: Atom) -> frozenset[int] | None:
+        """The heads of what a query or key is a product of, also where that is split; None if not known."""
         for _ in range(_FAR):
             head = self._algebra.head(atom)
             if head[0] == "tensor":
@@ -183,11 +201,9 @@ class _Attentions(Search):
                 continue
             opened = next(self._contractions(self._algebra.inside(atom)), None)
             if opened is None:
-                return atom[0]
+                return frozenset((atom[0],))
             others = [one for one, _ in opened[2] if not self._raised.is_weight(one)]
-            if len(others) != 1 or len(opened[2]) != 2:
-                return None
-            return others[0][0]
+            return frozenset(one[0] for one in others)
         return None
 
     def _whole(self, name: str) -> Atom | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ops.families import MERGES
 from tfsmith.ops.layers import ADDS, COUNTS, MOVES, SLICES
 from tfsmith.patterns.algebra import Atom, Label, Value, constant_of
 from tfsmith.patterns.formula import Heads
@@ -15,7 +16,8 @@ __all__ = ["is_causal", "shows_causal"]
 _THROUGH = MOVES | SLICES
 _SHIFTED = _THROUGH | ADDS | {"Sub"}
 """Numbers of words may be counted from elsewhere: i >= j - (one length) + (another)."""
-_COMPARES = ("greaterequal", "lessequal", "greater", "less", "notequal")
+_ORDERS = ("greaterequal", "lessequal", "greater", "less")
+_COMPARES = (*_ORDERS, "notequal")
 _TWO = (*_COMPARES, "logicaland", "logicalor", "minimum", "maximum")
 _FAR = 30
 _LARGEST = 1 << 22
@@ -86,10 +88,9 @@ class _Look:
         if bound is not None:  # zeros and ones as false and true
             is_truth = 0 <= bound < 1 if name == "greater" else bound == 0 and name == "notequal"
             return is_truth and self.shows(parts[0], shown=shown)
-        wanted = {True: ("greaterequal", "lessequal"), False: ("less", "greater")}[shown]
-        if name not in wanted:
+        if name not in _ORDERS:
             return False
-        rows, columns = parts if name == wanted[0] else parts[::-1]
+        rows, columns = parts if str(name).startswith("greater") == shown else parts[::-1]
         return self._counts(rows, self._words) and self._counts(columns, self._others)
 
     def _parts(self, atom: Atom) -> Iterator[Value]:
@@ -130,11 +131,12 @@ class _Look:
         node = self._behind(atom, _THROUGH)
         if node is None or args[-2:] != [self._words, self._others]:
             return False
-        if node.op == "MatrixBandPart" and shown:
-            ends = [self._raised.integers(self._raised.body.resolve(text)) for text in node.data_inputs[1:3]]
-            return ends[0] is not None and ends[1] == (0,) and isinstance(ends[0][0], int) and ends[0][0] < 0
+        if node.op == "MatrixBandPart":
+            return self._is_band(node, shown=shown)
         if node.op == "Const":
             return shown and self._is_triangle(node)
+        if node.op in MERGES:  # for one word alone, decoders take another branch
+            return any(self._of_tensor(self._raised.body.resolve(text), shown=shown) for text in node.data_inputs)
         inner = self._behind(atom, MOVES)
         reading = None if inner is None else self._raised.reading(Endpoint(inner.name, 0))
         if (
@@ -146,6 +148,27 @@ class _Look:
             return False
         own = _Look(self._raised, frozenset(reading.axes[-2]), frozenset(reading.axes[-1]))
         return own.shows(reading.value, shown=shown)
+
+    def _is_band(self, node: Node, *, shown: bool) -> bool:
+        """The lower triangle shows, and so does the upper one if it is of a negative number."""
+        inputs = [self._raised.body.resolve(text) for text in node.data_inputs]
+        ends = [self._raised.integers(tensor) for tensor in inputs[1:3]]
+        below, above = (end[0] if end and isinstance(end[0], int) else None for end in ends)
+        if below is None or above is None:
+            return False
+        if below < 0 and above == 0:
+            return shown
+        reading = self._raised.reading(inputs[0])
+        number = None if reading is None else constant_of(reading.value)
+        return below == 0 and above < 0 and number is not None and shown == (number < 0)
+
+    def _of_tensor(self, tensor: Endpoint, *, shown: bool) -> bool:
+        """The same of one term of a tensor, whose last axes are both kinds of words."""
+        reading = self._raised.reading(tensor)
+        if reading is None or len(reading.axes) < 2:
+            return False
+        own = _Look(self._raised, frozenset(reading.axes[-2]), frozenset(reading.axes[-1]))
+        return any(own.shows(((product, number),), shown=(number > 0) == shown) for product, number in reading.value)
 
     def _is_triangle(self, node: Node) -> bool:
         tensor = self._raised.constant(Endpoint(node.name, 0))

@@ -31,7 +31,7 @@ _NUMBERS = (*_FLOATS, *_INTEGERS)
 _WEIGHTS = VARIABLES | {"Const", "ReadVariableOp"}
 _NOT_COMPUTED = frozenset({"_output_shapes", "_class", "_XlaMustCompile"})
 """Attributes that say nothing of what a node computes."""
-_FAR = 30
+_FAR = 12
 """So many nodes are followed to see whether two leaves are one."""
 _SMALL = 64
 """Constants of so many bytes are compared."""

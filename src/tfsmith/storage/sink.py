@@ -89,7 +89,10 @@ class FileSink:
     def write_span(self, span: Span) -> None:
         """Takes a span's bytes; large ones by a copy in the kernel, or by one buffer."""
         descriptor = span.source.fileno()
-        if descriptor is None or len(span) < self._GATHER:
+        if len(span) < self._GATHER:
+            self.write(span.tobytes())
+            return
+        if descriptor is None:
             for chunk in span.chunks():  # read, for to look into the mapped file would count as memory of ours
                 self.write(chunk)
             return

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import Hint, TfsmithError, call, data_of
+from tfsmith.errors import Hint, TfsmithError, UnsupportedError, UsageError, call, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_target, find_target, target_names
@@ -32,6 +33,9 @@ _SIMPLER = ("remove-no-ops", "dropout-removal", "fold-batch-norm")
 _COMMAND = "`tfsmith"
 _RELEASES = "tensorflow-"
 _ALL = Target("all", "all targets", "", "", "", frozenset())
+_ONNX = "onnx"
+_DATE = "2026-11-16"
+"""When the lowerings were last held against the answers of TensorFlow."""
 
 
 @record
@@ -136,8 +140,8 @@ def check(
 
     Args:
         model: A SavedModel, a `.meta`, or a GraphDef.
-        target: migraphx, openvino, tflite, tflite-flex, onnx or tensorflow-X.Y, or all of them in one table: all;
-            `check --list` names them.
+        target: onnx (what `convert` writes), migraphx, openvino, tf2onnx, tflite, tflite-flex or tensorflow-X.Y, or all
+            of them in one table: all; `check --list` names them.
         outputs: Only what these outputs need; by default those of the signatures, else everything in the graph counts.
         signature: Only what this signature needs.
         all: Name all nodes in the report, not the first three.
@@ -150,12 +154,11 @@ def check(
         tfsmith check saved_model --for tflite
         tfsmith check saved_model --for all
     """
-    wanted = None if target == _ALL.name else find_target(target)
+    wanted = None if target == _ALL.name else _target(target)
     opened = open_model(model, options)
     path = str(opened.path or "") if isinstance(model, Model) else str(model)
     if wanted is None:
-        names = target_names()
-        each = tuple(_checked(opened, find_target(name), outputs, signature, path, all=all) for name in names)
+        each = tuple(_checked(opened, _target(name), outputs, signature, path, all=all) for name in _names())
         obstacles = tuple(obstacle for one in each for obstacle in one.obstacles)
         return Checked(_ALL, obstacles, (), max(one.node_count for one in each), False, path, all, each)
     return _checked(opened, wanted, outputs, signature, path, all=all)
@@ -164,9 +167,53 @@ def check(
 def _checked(
     model: Model, target: Target, outputs: Sequence[str], signature: str | None, path: str, *, all: bool
 ) -> Checked:
+    if target.name == _ONNX:
+        return _checked_onnx(model, target, outputs, signature, path, all=all)
     checked = check_target(model, target, outputs=outputs, signature=signature)
     checked = _with_recipes(model, _with_folding(model, checked, outputs, signature), outputs, signature)
     return Checked(checked.target, checked.obstacles, checked.notes, checked.node_count, checked.frozen, path, all)
+
+
+def _names() -> list[str]:
+    """The names of all targets: ONNX, which is tried, where its packages are installed, and those with tables."""
+    return [*([_ONNX] if find_spec("onnx_ir") else []), *target_names()]
+
+
+def _target(name: str) -> Target:
+    """The target of this name; that for ONNX is what `convert` writes."""
+    if name.strip().lower() != _ONNX:
+        return find_target(name)
+    if find_spec("onnx_ir") is None:
+        remedy = "pip install 'tfsmith[onnx]'"
+        raise UnsupportedError("to lower to ONNX needs the packages onnx and onnx-ir", remedy=remedy)
+    from tfsmith import __version__
+    from tfsmith.onnx.lower import DEFAULT_OPSET
+    from tfsmith.onnx.registry import lowerings
+
+    version = f"opset {DEFAULT_OPSET}"
+    source = f"the lowerings of tfsmith {__version__}"
+    return Target(_ONNX, "ONNX", version, source, _DATE, frozenset(lowerings()))
+
+
+def _checked_onnx(
+    model: Model, target: Target, outputs: Sequence[str], signature: str | None, path: str, *, all: bool
+) -> Checked:
+    """What has no form in ONNX: found by lowering, as `convert` does it. Writes nothing."""
+    from tfsmith.engines.program import make_program
+    from tfsmith.verbs._onnx import OnnxOptions, lower_program
+
+    try:
+        program = make_program(model, tuple(outputs) or None, signature=signature)
+    except UsageError as error:  # nothing says what its outputs are
+        unclear = Obstacle("format", "", error.what, (), error.remedy or "")
+        return Checked(target, (unclear,), (), len(model.graph), True, path, all)
+    lowered = lower_program(program, OnnxOptions())
+    remedy = Hint(
+        "cut it off ({convert(cut_at='TENSOR')} or {outputs}), replace it by a recipe, or keep it ({map_ops})"
+    )
+    obstacles = tuple(Obstacle("op", one.op, f"{one.op}: {one.reason}", one.nodes, remedy) for one in lowered.lacks)
+    count = len(program.flat(frozenset(key for key, port in program.inputs.items() if port.required)).graph)
+    return Checked(target, obstacles, lowered.notes, count, True, path, all)
 
 
 def _with_folding(model: Model, checked: TargetCheck, outputs: Sequence[str], signature: str | None) -> TargetCheck:
@@ -254,4 +301,4 @@ def list_targets() -> TargetList:
     Example:
         tfsmith check --list
     """
-    return TargetList(tuple(find_target(name) for name in target_names()))
+    return TargetList(tuple(_target(name) for name in _names()))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import Hint, NotFoundInModelError, UsageError
@@ -18,6 +20,7 @@ from tfsmith.view.summary import (
     function_facts,
     node_facts,
     op_facts,
+    scope_facts,
     shape_facts,
     signature_facts,
     summary_facts,
@@ -39,6 +42,8 @@ __all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_fa
 FLAGS = {"checksums": ("--verify",)}
 _PARTS = ("variables", "ops", "nodes", "collections", "functions", "outputs")
 _TOP_OPS = 8
+_BAR = 40
+"""The width of the longest bar."""
 
 
 @record
@@ -60,6 +65,8 @@ class Shown(Result):
     def report(self) -> Iterator[Section]:
         """All sections that the facts allow, in reading order."""
         facts = self.facts
+        if "onnx" in facts:
+            yield from _onnx_sections(facts["onnx"])
         if "kind" in facts:
             yield _summary(facts)
             yield from (_signature(key, signature) for key, signature in facts.get("signatures", {}).items())
@@ -70,6 +77,8 @@ class Shown(Result):
             yield _variables(facts["variable_list"])
         if "architecture" in facts:
             yield _architecture(facts["architecture"])
+        if "scopes" in facts:
+            yield _scopes(facts["scopes"])
         if "op_list" in facts:
             rows = [(op, human_count(count)) for op, count in facts["op_list"].items()]
             yield Section("ops", rows, right=frozenset({1}))
@@ -111,6 +120,7 @@ def show(
     functions: bool = False,
     outputs: bool = False,
     architecture: bool = False,
+    parameters: bool = False,
     all: bool = False,
     text: bool = False,
     checksums: bool = False,
@@ -121,7 +131,7 @@ def show(
     Reads structure only: weights stay in their file, unless their checksums are asked for.
 
     Args:
-        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
+        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder; or an .onnx file.
         signature: Only this signature.
         variables: Every variable with dtype, shape and size.
         ops: How often each op is used.
@@ -132,7 +142,8 @@ def show(
         outputs: Likely inputs and outputs, with the reason.
         architecture: What the network is, from what it computes: transformers with their sizes and heads, convolutional
             nets, LSTMs and GRUs.
-        all: All of these but the architecture.
+        parameters: Parameters by scope, as bars: where the weights are.
+        all: All of these but architecture and parameters.
         text: The GraphDef as text, as TensorFlow writes it. Reads the weights in it.
         checksums: Read every tensor and check its checksum.
 
@@ -147,6 +158,12 @@ def show(
         tfsmith show saved_model --function __inference_serve_371 --nodes
         tfsmith show model.ckpt-1603 --variables --json
     """
+    if isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".onnx":
+        wants = (signature, nodes, function, collections, functions, outputs, architecture, text, checksums)
+        if any(wants):
+            what = "of an ONNX file, inputs, outputs, ops and weights are shown"
+            raise UsageError(what, path=model, remedy="pass {variables=True} or {ops=True}, or nothing")
+        return _shown_onnx(Path(model), variables=variables or all, ops=ops or all)
     found = open_model(model, shared)
     if text:
         if function:
@@ -155,15 +172,71 @@ def show(
     wanted = zip(_PARTS, (variables, ops, nodes, collections, functions, outputs), strict=True)
     parts = {part for part, is_wanted in wanted if all or is_wanted}
     parts |= {"functions"} if function else set()
-    is_summary = all or not (parts or signature or architecture)
+    is_summary = all or not (parts or signature or architecture or parameters)
     facts = show_facts(found, parts=parts, summary=is_summary, function=function)
     if architecture:
         facts["architecture"] = [network.facts() for network in _networks(found)]
+    if parameters:
+        facts["scopes"] = scope_facts(found)
     if signature:
         facts["signature"] = {signature: _signature_facts(found, signature)}
     if checksums:
         facts["verified"] = verify_checksums(found)
     return Shown(found, facts)
+
+
+def _shown_onnx(path: Path, *, variables: bool, ops: bool) -> Shown:
+    """What is inside an ONNX file."""
+    from tfsmith.formats.onnx.reader import read_onnx  # few files are
+
+    found = read_onnx(path)
+
+    def row(one: Any) -> dict[str, Any]:
+        shape = None if one.shape is None else list(one.shape)
+        return {"name": one.name, "dtype": one.dtype, "shape": shape}
+
+    facts: dict[str, Any] = {
+        "onnx": {
+            "ir_version": found.ir_version,
+            "opsets": found.opsets,
+            "producer": found.producer,
+            "inputs": [row(one) for one in found.inputs],
+            "outputs": [row(one) for one in found.outputs],
+            "nodes": sum(found.ops.values()),
+            "weights": len(found.weights),
+            "bytes": sum(one.nbytes for one in found.weights),
+            "external": list(found.external),
+        }
+    }
+    shown = dict(list(found.ops.items())[:_TOP_OPS])
+    facts["op_list"] = found.ops if ops else shown
+    if variables:
+        facts["onnx"]["weight_list"] = [{**row(one), "bytes": one.nbytes} for one in found.weights]
+    return Shown(Model("graphdef", ()), facts)
+
+
+def _onnx_sections(facts: Mapping[str, Any]) -> Iterator[Section]:
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in facts["opsets"].items())
+    beside = f", in {', '.join(facts['external'])}" if facts["external"] else ""
+    rows = [
+        ("kind", f"ONNX, opset {opsets}"),
+        ("written by", facts["producer"] or "?"),
+        ("nodes", human_count(facts["nodes"])),
+        ("weights", f"{human_count(facts['weights'])} ({human_bytes(facts['bytes'])}{beside})"),
+    ]
+    yield Section("", rows)
+    for title in ("inputs", "outputs"):
+        yield Section(title, [(one["name"], one["dtype"], _onnx_shape(one["shape"])) for one in facts[title]])
+    if "weight_list" in facts:
+        listed = [
+            (one["name"], one["dtype"], _onnx_shape(one["shape"]), human_bytes(one["bytes"]))
+            for one in facts["weight_list"]
+        ]
+        yield Section("weights", listed, ("name", "dtype", "shape", "size"))
+
+
+def _onnx_shape(shape: Sequence[object] | None) -> str:
+    return "?" if shape is None else f"[{', '.join(map(str, shape))}]"
 
 
 def _networks(model: Model) -> tuple[Network, ...]:
@@ -379,6 +452,22 @@ def _variables(rows: Sequence[Mapping[str, Any]]) -> Section:
 def _architecture(networks: Sequence[Mapping[str, Any]]) -> Section:
     rows = [(", ".join(one["signatures"]) or one["function"] or "the graph", one["text"]) for one in networks]
     return Section("architecture", rows, notes=() if rows else ("nothing was recognised",))
+
+
+def _bar(row: Mapping[str, Any], most: int) -> str:
+    full = "\N{FULL BLOCK}" * round(_BAR * row["parameters"] / most)
+    return full or "\N{LEFT ONE QUARTER BLOCK}" * bool(row["parameters"])
+
+
+def _scopes(rows: Sequence[Mapping[str, Any]]) -> Section:
+    most = max((row["parameters"] for row in rows), default=0) or 1
+    total = sum(row["parameters"] for row in rows) or 1
+    table = [
+        (row["scope"], human_count(row["parameters"]), f"{100 * row['parameters'] / total:.1f}%", _bar(row, most))
+        for row in rows
+    ]
+    notes = () if rows else ("there are no variables: a frozen graph has its weights in constants",)
+    return Section("parameters by scope", table, notes=notes, right=frozenset({1, 2}))
 
 
 def _collections(collections: Mapping[str, Any]) -> Iterable[Section]:

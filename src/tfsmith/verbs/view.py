@@ -16,6 +16,7 @@ from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
 from tfsmith.view.page import Mark, Overlay, page_frame, page_html
 from tfsmith.view.page_data import page_data, tensor_facts, tensor_of, weight_tensors
+from tfsmith.view.recognised import recognised_scopes
 from tfsmith.view.text import human_count, plural
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def view_model(
     step("looking at the graph")
     notes = _warnings(opened)
     networks = [] if notes else _networks(opened)
-    models = [page_data(opened, networks=networks)]
+    models = [page_data(opened, networks=networks, recognised=recognised_scopes(opened) if networks else {})]
     overlays: list[Overlay] = []
     if recipe is not None:
         step("matching")

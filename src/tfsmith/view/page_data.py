@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError
@@ -64,12 +65,18 @@ class _Tables:
         self.ops, self.types, self.attrs, self.devices = _Table(), _Table(), _Table(), _Table()
 
 
-def page_data(model: Model, *, networks: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
+def page_data(
+    model: Model,
+    *,
+    networks: Iterable[Mapping[str, Any]] = (),
+    recognised: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+) -> dict[str, Any]:
     """All that the page shows of a model. Decodes every node, reads no weight.
 
     Args:
         model: The model.
         networks: What was recognised in it, as `Network.facts` has it.
+        recognised: For each function, scopes of nodes by what was recognised, as `recognised_scopes` has them.
 
     Raises:
         InvalidModelError: Two nodes have one name.
@@ -82,6 +89,7 @@ def page_data(model: Model, *, networks: Iterable[Mapping[str, Any]] = ()) -> di
         "signatures": {},
         "collections": {},
         "sheets": [],
+        "recognised": {},
     }
     if not model.has_graph:
         return facts | {"tables": _tables_facts(_Tables(), model)}
@@ -93,6 +101,12 @@ def page_data(model: Model, *, networks: Iterable[Mapping[str, Any]] = ()) -> di
     facts["sheets"] = [_sheet(body, inference, tables) for body in bodies]
     facts["sheets"][0] |= {"outputs": _outputs(model), "keys": _keys(model)}
     facts["tables"] = _tables_facts(tables, model)
+    facts["recognised"] = {
+        sheet["name"]: [scopes.get(name, name.rpartition("/")[0]) for name in sheet["names"]]
+        for sheet in facts["sheets"]
+        for scopes in [recognised.get(sheet["name"])]
+        if scopes
+    }
     return facts
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from math import isfinite, prod
+from re import split
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.ir.attr import Attr, Func
@@ -36,6 +37,7 @@ __all__ = [
     "signature_facts",
     "variable_facts",
     "op_facts",
+    "scope_facts",
     "node_facts",
     "attr_facts",
     "collection_facts",
@@ -43,6 +45,10 @@ __all__ = [
     "shape_facts",
     "difference_facts",
 ]
+
+
+_DEEPEST = 6
+"""So many parts of a name tell a scope."""
 
 
 @record
@@ -299,6 +305,47 @@ def variable_facts(model: Model) -> list[dict[str, Any]]:
         }
         for name, kind, shape in sorted(rows, key=lambda row: row[0])
     ]
+
+
+def scope_facts(model: Model, most: int = 24) -> list[dict[str, Any]]:
+    """The parameters of each scope, in the order of their names; an optimizer's are left out. No values are read.
+
+    A scope that holds more than a quarter of all is split into what is below it, as long as there is room for it.
+
+    Args:
+        model: The model.
+        most: How many scopes to name at most.
+    """
+    sizes: dict[str, int] = {}
+    for row in variable_facts(model):
+        if not row["optimizer_slot"] and row["shape"] is not None:
+            sizes[row.get("variable", row["name"])] = prod(max(size, 0) for size in row["shape"])
+    groups = _split(sizes, 0)
+    for depth in range(1, _DEEPEST):
+        for scope in [name for name, inner in groups.items() if len(inner) > 1]:
+            below = _split(groups[scope], depth)
+            is_large = 4 * sum(groups[scope].values()) > sum(sizes.values())
+            if is_large and scope not in below and len(groups) + len(below) - 1 <= most:
+                at = list(groups.items())
+                place = [name for name, _ in at].index(scope)
+                groups = dict([*at[:place], *below.items(), *at[place + 1 :]])
+    return [
+        {"scope": scope, "parameters": sum(groups[scope].values()), "variables": len(groups[scope])}
+        for scope in sorted(groups, key=_natural)
+    ]
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """What to sort names by, so that `layer_10` comes behind `layer_9`."""
+    return [(int(part), "") if part.isdecimal() and part.isascii() else (-1, part) for part in split(r"([0-9]+)", name)]
+
+
+def _split(sizes: Mapping[str, int], depth: int) -> dict[str, dict[str, int]]:
+    """Variables by the first parts of their names."""
+    groups: dict[str, dict[str, int]] = {}
+    for name, size in sizes.items():
+        groups.setdefault("/".join(name.split("/")[: depth + 1]), {})[name] = size
+    return groups
 
 
 def _declared(node: Node) -> tuple[DType, Shape]:

@@ -12,7 +12,7 @@ from typing import Protocol
 from tfsmith.storage.sink import Sink
 from tfsmith.storage.span import Span
 
-__all__ = ["Stream", "WritePlan", "encode_varint", "tag"]
+__all__ = ["Stream", "WritePlan", "encode_field", "encode_varint", "tag"]
 
 
 class Stream(Protocol):
@@ -45,6 +45,14 @@ def tag(number: int, wire_type: int = 2) -> bytes:
     return encode_varint(number << 3 | wire_type)
 
 
+def encode_field(number: int, payload: bytes) -> bytes:
+    """A length-delimited field: tag, length, payload."""
+    size = len(payload)
+    if size < 0x80 and number < 0x10:
+        return bytes((number << 3 | 2, size)) + payload
+    return tag(number) + encode_varint(size) + payload
+
+
 class WritePlan:
     """Ordered literal bytes, spans and streams of a known total size. Nothing is read until it is written."""
 
@@ -56,9 +64,13 @@ class WritePlan:
 
     def add(self, part: bytes | Span | Stream) -> None:
         """Adds bytes, or a span or stream that will be copied. Neighbouring spans of one file are joined."""
-        if not len(part):
+        size = len(part)
+        if not size:
             return
-        self.size += len(part)
+        self.size += size
+        if isinstance(part, bytes):
+            self._parts.append(part)
+            return
         last = self._parts[-1] if self._parts else None
         if isinstance(part, Span) and isinstance(last, Span) and last.source is part.source and last.stop == part.start:
             self._parts[-1] = Span(part.source, last.start, part.stop)
@@ -76,6 +88,9 @@ class WritePlan:
 
     def add_field(self, number: int, payload: bytes | Span | WritePlan) -> None:
         """Adds a length-delimited field: tag, length, payload."""
+        if isinstance(payload, bytes):
+            self.add(encode_field(number, payload))
+            return
         self.add(tag(number) + encode_varint(payload.size if isinstance(payload, WritePlan) else len(payload)))
         if isinstance(payload, WritePlan):
             self.extend(payload)

@@ -104,14 +104,19 @@ def _fields(span: Span) -> Iterator[RawField]:
     position, stop = span.start, span.stop
     while position < stop:
         tag_start = position
-        tag, position = read_varint(buffer, position, stop, path)
+        tag = buffer[position]
+        position += 1
+        if tag >= 0x80:  # most tags and lengths take one byte
+            tag, position = read_varint(buffer, tag_start, stop, path)
         number, wire_type = tag >> 3, tag & 7
         value = 0
         start = position
         if number == 0 or number > 0x1FFFFFFF:
             raise CorruptFileError(f"field number {number} cannot be", path=path, offset=tag_start, remedy=_DAMAGED)
         if wire_type == BYTES:
-            length, start = read_varint(buffer, position, stop, path)
+            length, start = (buffer[position], position + 1) if position < stop else (0x80, position)
+            if length >= 0x80:
+                length, start = read_varint(buffer, position, stop, path)
             position = start + length
         elif wire_type == VARINT:
             value, position = read_varint(buffer, position, stop, path)

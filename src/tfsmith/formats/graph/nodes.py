@@ -22,7 +22,7 @@ from tfsmith.ir.node import Node
 from tfsmith.limits import MAX_DEPTH, MAX_FIELDS, MAX_NODES
 from tfsmith.storage.span import Span, from_bytes, release_pages
 from tfsmith.wire.messages import message_class, new, parse
-from tfsmith.wire.plan import WritePlan
+from tfsmith.wire.plan import WritePlan, encode_field
 from tfsmith.wire.scan import BYTES, RawField, fields, too_many_fields
 
 __all__ = [
@@ -118,7 +118,7 @@ def plan_attr_entries(plan: WritePlan, number: int, attrs: Iterable[tuple[str, A
     """Adds the entries of a map of attributes as fields with this number."""
     for key, attr in attrs:
         entry = WritePlan()
-        entry.add_field(1, key.encode())
+        entry.add(encode_field(1, key.encode()))
         entry.add_field(2, plan_attr(attr))
         plan.add_field(number, entry)
 
@@ -426,16 +426,16 @@ def plan_node(node: Node) -> Span | WritePlan:
     if raw is not None:
         return raw
     plan = WritePlan()
-    plan.add_field(_NAME, node.name.encode())
-    plan.add_field(_OP, node.op.encode())
-    for name in node.inputs:
-        plan.add_field(_INPUT, name.encode())
+    head = [encode_field(_NAME, node.name.encode()), encode_field(_OP, node.op.encode())]
+    head += [encode_field(_INPUT, name.encode()) for name in node.inputs]
     if node.device:
-        plan.add_field(_DEVICE, node.device.encode())
+        head.append(encode_field(_DEVICE, node.device.encode()))
+    plan.add(b"".join(head))
     base = node.base
     if base is None:
         plan_attr_entries(plan, _ATTR, sorted(node.attrs.items()))
         return plan
+    start = stop = 0  # of what is kept and follows each other
     for field in fields(base):
         if field.number < _ATTR and field.wire_type == BYTES:
             continue
@@ -443,7 +443,11 @@ def plan_node(node: Node) -> Span | WritePlan:
             key, _ = _entry(Span(base.source, field.start, field.stop))
             if key in node.edits:
                 continue
-        plan.add(Span(base.source, field.tag_start, field.stop))
+        if field.tag_start != stop:
+            plan.add(Span(base.source, start, stop))
+            start = field.tag_start
+        stop = field.stop
+    plan.add(Span(base.source, start, stop))
     if len(base) > _TOUCHED // 4:
         release_pages(base)
     plan_attr_entries(plan, _ATTR, sorted((key, value) for key, value in node.edits.items() if value is not None))

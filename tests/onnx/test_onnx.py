@@ -1,0 +1,289 @@
+"""ONNX out of TensorFlow's files: it is valid, computes the same, and what has no form is refused."""
+
+from __future__ import annotations
+
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import numpy
+import pytest
+
+import onnx
+import tfsmith
+from tfsmith.cli.main import main
+from tfsmith.engines.onnxruntime import OnnxSession
+from tfsmith.errors import LimitError, OutputError, TfsmithError, UnsupportedError, UsageError
+from tfsmith.formats.onnx.writer import write_onnx
+from tfsmith.ir.attr import Attr
+from tfsmith.ir.body import Part
+from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.graph import Graph, Versions
+from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import Model
+from tfsmith.ir.node import Node
+from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import ArrayTensor, FilledTensor
+from tfsmith.onnx.registry import lowerings
+from tfsmith.ops.samples import samples_of
+from tfsmith.testing.conformance.answers import digest, load_answers
+from tfsmith.testing.conformance.equality import for_engines
+from tfsmith.testing.conformance.isolated import engine_compute
+from tfsmith.testing.conformance.runner import check_case
+from tfsmith.testing.models import bert_classifier, conv_net, linear_regression
+from tfsmith.testing.write import write_frozen, write_saved_model
+
+ENCODERS = Path(__file__).parents[1] / "data/encoders"
+FLOAT32, INT32 = dtype_named("float32"), dtype_named("int32")
+
+
+def encoder(name: str, folder: Path) -> Path:
+    path = folder / f"{name}.pb"
+    path.write_bytes(lzma.decompress((ENCODERS / f"{name}.pb.xz").read_bytes()))
+    return path
+
+
+def ops_of(path: Path) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for node in onnx.load(path, load_external_data=False).graph.node:
+        counts[node.op_type] = counts.get(node.op_type, 0) + 1
+    return counts
+
+
+def graph_model(*nodes: Node) -> Model:
+    return Model("graphdef", (MetaGraph(Part.of(Graph(nodes, Versions(1000)))),))
+
+
+def placeholder(name: str = "x", *dims: int, kind: Any = FLOAT32) -> Node:
+    return Node(name, "Placeholder", (), {"dtype": kind, "shape": Shape(dims)})
+
+
+def constant(name: str, values: Any, kind: Any = INT32) -> Node:
+    tensor = ArrayTensor.of(values, kind)
+    return Node(name, "Const", (), {"dtype": kind, "value": Attr("tensor", tensor)})
+
+
+@pytest.mark.parametrize(
+    "name", ["transformers-bert", "transformers-distilbert", "transformers-no-gpt2", "bert-base", "models-bert"]
+)
+def test_encoders(name: str, tmp_path: Path) -> None:
+    """As published by Google, Hugging Face and in the model garden: valid, complete shapes, the same answers."""
+    out = tmp_path / "model.onnx"
+    done = tfsmith.convert(encoder(name, tmp_path), out, verify=True)
+    assert done
+    assert done.verified is not None
+    assert max(one.max_abs for one in done.verified.outputs) < 1e-4
+    onnx.checker.check_model(out, full_check=True)
+    inferred = onnx.shape_inference.infer_shapes(onnx.load(out), strict_mode=True, data_prop=True)
+    for value in inferred.graph.output:
+        assert value.type.tensor_type.HasField("shape")
+        assert all(dim.WhichOneof("value") for dim in value.type.tensor_type.shape.dim)
+
+
+def test_layer_norms_and_gelus_are_ops_of_their_own(tmp_path: Path) -> None:
+    path = encoder("transformers-bert", tmp_path)
+    assert tfsmith.convert(path, tmp_path / "a.onnx")
+    counts = ops_of(tmp_path / "a.onnx")
+    assert (counts["LayerNormalization"], counts["Erf"], counts.get("Gelu")) == (5, 2, None)
+    assert tfsmith.convert(path, tmp_path / "b.onnx", opset=20, verify=True)
+    counts = ops_of(tmp_path / "b.onnx")
+    assert (counts["LayerNormalization"], counts["Gelu"], counts.get("Erf")) == (5, 2, None)
+
+
+def test_what_is_nearly_a_layer_norm_is_none(tmp_path: Path) -> None:
+    """The mean that is taken away is that of another tensor than the one that the variance is of."""
+    one, two = constant("axis", [-1]), constant("eps", 1e-3, FLOAT32)
+    given = {"T": FLOAT32, "Tidx": INT32, "keep_dims": True}
+    nodes = [placeholder("x", -1, 8), placeholder("z", -1, 8), one, two]
+    nodes += [Node("mean", "Mean", ("x", "axis"), given), Node("other", "Mean", ("z", "axis"), given)]
+    nodes += [Node("d", "SquaredDifference", ("x", "other"), {"T": FLOAT32}), Node("v", "Mean", ("d", "axis"), given)]
+    nodes += [Node("e", "AddV2", ("v", "eps"), {"T": FLOAT32}), Node("r", "Rsqrt", ("e",), {"T": FLOAT32})]
+    nodes += [Node("c", "Sub", ("x", "mean"), {"T": FLOAT32}), Node("y", "Mul", ("c", "r"), {"T": FLOAT32})]
+    tfsmith.convert(graph_model(*nodes), tmp_path / "n.onnx", outputs=["y"], verify=True)
+    assert "LayerNormalization" not in ops_of(tmp_path / "n.onnx")
+
+
+def test_a_checkpoint_of_googles_bert(tmp_path: Path) -> None:
+    write_saved_model(bert_classifier(), tmp_path / "bert")
+    done = tfsmith.convert(tmp_path / "bert", tmp_path / "model.onnx", verify=True)
+    assert done
+    model = onnx.load(tmp_path / "model.onnx")
+    assert [one.name for one in model.graph.input] == ["input_ids", "input_mask", "segment_ids"]
+    assert [one.name for one in model.graph.output] == ["probabilities"]
+    assert "bert/pooler/dense/kernel" in {one.name for one in model.graph.initializer}
+    tfsmith.convert(tmp_path / "bert", tmp_path / "own.onnx", keep_names=True)
+    own = onnx.load(tmp_path / "own.onnx")
+    assert [one.name for one in own.graph.output] == ["loss/output:0"]
+
+
+def test_images_are_transposed_once(tmp_path: Path) -> None:
+    write_frozen(conv_net(), tmp_path / "net.pb")
+    assert tfsmith.convert(tmp_path / "net.pb", tmp_path / "net.onnx", verify=True)
+    counts = ops_of(tmp_path / "net.onnx")
+    assert counts["Conv"] >= 2
+    assert counts.get("Transpose", 0) <= 2
+    onnx.checker.check_model(tmp_path / "net.onnx", full_check=True)
+
+
+def test_shapes_and_batch_sizes(tmp_path: Path) -> None:
+    model = graph_model(placeholder("x", -1, -1, 4), Node("y", "Relu", ("x",), {"T": FLOAT32}))
+    done = tfsmith.convert(model, tmp_path / "a.onnx", outputs=["y"])
+    assert done.inputs == {"x": "float32 [batch, size_1, 4]"}
+    done = tfsmith.convert(model, tmp_path / "b.onnx", outputs=["y"], batch_size=2)
+    assert done.inputs == {"x": "float32 [2, size_1, 4]"}
+    done = tfsmith.convert(model, tmp_path / "c.onnx", outputs=["y"], input_shapes={"x": (2, 3, 4)})
+    assert (done.inputs, done.outputs) == ({"x": "float32 [2, 3, 4]"}, {"y": "float32 [2, 3, 4]"})
+    with pytest.raises(UsageError, match=r"is .*, not"):
+        tfsmith.convert(model, tmp_path / "d.onnx", outputs=["y"], input_shapes={"x": (2, 3, 5)})
+    with pytest.raises(UsageError, match="there is no input 'z'"):
+        tfsmith.convert(model, tmp_path / "d.onnx", outputs=["y"], input_shapes={"z": (2,)})
+    with pytest.raises(UsageError, match="opset 3 is not written; choose one from 18 to 23"):
+        tfsmith.convert(model, tmp_path / "d.onnx", outputs=["y"], opset=3)
+    with pytest.raises(UsageError, match="does not go with ONNX"):
+        tfsmith.convert(model, tmp_path / "d.onnx", outputs=["y"], dtype="float16")
+    with pytest.raises(UsageError, match="is for ONNX"):
+        tfsmith.convert(model, tmp_path / "d.pb", opset=18)
+    assert not (tmp_path / "d.onnx").exists()
+
+
+def test_what_has_no_form_is_refused_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All of it at once; `check` says the same."""
+    nodes = [placeholder("x", -1, 3), Node("a", "Lgamma", ("x",), {"T": FLOAT32})]
+    nodes += [Node("b", "Digamma", ("a",), {"T": FLOAT32}), Node("c", "Digamma", ("b",), {"T": FLOAT32})]
+    tfsmith.save(graph_model(*nodes), tmp_path / "g.pb")
+    with pytest.raises(UnsupportedError) as caught:
+        tfsmith.convert(tmp_path / "g.pb", tmp_path / "g.onnx", outputs=["c"])
+    assert "Lgamma (a): it has no lowering; Digamma (b, c): it has no lowering" in str(caught.value)
+    assert not (tmp_path / "g.onnx").exists()
+    found = tfsmith.check(tmp_path / "g.pb", "onnx", outputs=["c"])
+    assert [(one.subject, one.nodes) for one in found.obstacles] == [("Lgamma", ("a",)), ("Digamma", ("b", "c"))]
+    assert main(["check", str(tmp_path / "g.pb"), "--for", "onnx", "--outputs", "c"]) == 1
+    assert "Digamma: it has no lowering: 2 nodes" in capsys.readouterr().out
+    cut = tfsmith.convert(tmp_path / "g.pb", tmp_path / "cut.onnx", outputs=["c"], cut_at=["b:0"], map_ops={
+        "Digamma": "my.domain:Psi"})  # fmt: skip
+    assert cut.ops == {"my.domain:Psi": 1}
+    with pytest.raises(UsageError, match="write OP=domain:Name"):
+        tfsmith.convert(tmp_path / "g.pb", tmp_path / "x.onnx", outputs=["c"], map_ops={"Digamma": "Psi"})
+    with pytest.raises(UsageError, match="the model has no op 'Nope'"):
+        tfsmith.convert(tmp_path / "g.pb", tmp_path / "x.onnx", outputs=["c"], map_ops={"Nope": "a:B"})
+
+
+def test_inputs_are_protected(tmp_path: Path) -> None:
+    write_frozen(linear_regression(), tmp_path / "line.pb")
+    (tmp_path / "line.onnx").write_bytes(b"there")
+    with pytest.raises(OutputError, match="exists already"):
+        tfsmith.convert(tmp_path / "line.pb", tmp_path / "line.onnx")
+    assert (tmp_path / "line.onnx").read_bytes() == b"there"
+    assert tfsmith.convert(tmp_path / "line.pb", tmp_path / "line.onnx", force=True)
+
+
+def test_run_verify_and_show(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_frozen(bert_classifier(), tmp_path / "bert.pb")
+    assert main(["convert", str(tmp_path / "bert.pb"), "-o", str(tmp_path / "bert.onnx"), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["opset"] == 18
+    output = next(iter(facts["outputs"]))
+    found = tfsmith.run(tmp_path / "bert.onnx", "random")
+    assert found.engine == "onnxruntime"
+    assert numpy.allclose(found[output].sum(-1), 1)
+    assert tfsmith.verify(tmp_path / "bert.pb", tmp_path / "bert.onnx")
+    other = tmp_path / "other.onnx"
+    model = onnx.load(tmp_path / "bert.onnx")
+    weight = next(one for one in model.graph.initializer if one.name == "bert/pooler/dense/kernel")
+    weight.raw_data = bytes(len(weight.raw_data))
+    onnx.save(model, other)
+    assert not tfsmith.verify(tmp_path / "bert.pb", other)
+    with pytest.raises(UsageError, match="compares nodes of TensorFlow"):
+        tfsmith.verify(tmp_path / "bert.pb", other, bisect=True)
+    assert main(["show", str(tmp_path / "bert.onnx"), "--variables"]) == 0
+    out = capsys.readouterr().out
+    assert "ONNX, opset ai.onnx 18" in out
+    assert "bert/pooler/dense/kernel" in out
+    with pytest.raises(UsageError, match="of an ONNX file"):
+        tfsmith.show(tmp_path / "bert.onnx", nodes=True)
+
+
+@pytest.mark.parametrize("data", [b"", b"no", bytes(range(256)), b"\x08\x08:\x05", b"\x08\x08B\x02\x10\x12:\xff\x7f"])
+def test_files_that_are_no_onnx(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "x.onnx"
+    path.write_bytes(data)
+    for verb in (tfsmith.show, tfsmith.run):
+        with pytest.raises(TfsmithError):
+            verb(path)
+
+
+def test_weights_beside_the_model(tmp_path: Path) -> None:
+    write_frozen(bert_classifier(), tmp_path / "bert.pb")
+    assert tfsmith.convert(tmp_path / "bert.pb", tmp_path / "b.onnx", external_data="always", verify=True)
+    data = tmp_path / "b.onnx.data"
+    assert data.is_file()
+    placed = [
+        int(entry.value)
+        for tensor in onnx.load(tmp_path / "b.onnx", load_external_data=False).graph.initializer
+        for entry in tensor.external_data
+        if entry.key == "offset"
+    ]
+    assert placed
+    assert all(offset % 4096 == 0 for offset in placed)
+    assert tfsmith.verify(tmp_path / "bert.pb", tmp_path / "b.onnx")
+
+
+def test_over_two_gigabytes_are_refused_without_a_file_beside(tmp_path: Path) -> None:
+    weights = {"w": FilledTensor(FLOAT32, Shape((1 << 15, 1 << 15)), bytes(4))}
+    with pytest.raises(LimitError, match="over protobuf's 2 GiB"):
+        write_onnx(tmp_path / "a.onnx", b"", b"", weights, "never")
+
+
+def test_one_hot_of_what_is_out_of_range(tmp_path: Path) -> None:
+    """ONNX' own op counts from behind; TensorFlow gives zeros."""
+    nodes = [placeholder("x", -1, kind=INT32), constant("d", 3), constant("on", 1.0, FLOAT32)]
+    nodes += [constant("off", 0.0, FLOAT32)]
+    nodes += [Node("y", "OneHot", ("x", "d", "on", "off"), {"T": FLOAT32, "TI": INT32, "axis": -1})]
+    tfsmith.convert(graph_model(*nodes), tmp_path / "o.onnx", outputs=["y"])
+    with OnnxSession(tmp_path / "o.onnx") as session:
+        found = session.run({"x": numpy.array([-1, 0, 3, 2], numpy.int32)})["y"]
+    assert found.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]]
+
+
+DEVIATIONS = {
+    "MaxPool": "infinities and NaN",
+    "MaxPool3D": "NaN",
+    "Max": "NaN",
+    "Min": "NaN",
+    "Sum": "integers over 2**53",
+    "Prod": "integers that overflow",
+    "TensorScatterMax": "NaN",
+    "TensorScatterMin": "NaN",
+    "Unique": "NaN",
+    "UniqueWithCounts": "NaN",
+}
+"""Ops that onnxruntime computes otherwise than TensorFlow for such inputs; `docs/guides/onnx.md` lists them."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "family", ["arrays", "boxes", "convolution", "elementwise", "flow", "indices", "matrices", "nn", "pooling",
+               "reductions", "resize"]
+)  # fmt: skip
+def test_conformance(family: str) -> None:
+    """Each lowering gives TensorFlow's answers on onnxruntime, or is refused."""
+    compute = engine_compute("onnx")
+    wrong: list[str] = []
+    equal = 0
+    for samples in samples_of(family):
+        if samples.family != family or samples.op not in lowerings():
+            continue
+        answers = load_answers(family).by_digest
+        for case in samples.cases():
+            answer = answers[digest(case)]
+            if answer.kind != "values":
+                continue  # what TensorFlow refuses, ONNX cannot
+            kind, reason = check_case(case, answer, for_engines(samples.tolerance), compute)
+            equal += kind == "equal"
+            if kind == "wrong" and samples.op not in DEVIATIONS:
+                wrong.append(f"{case}: {reason}")
+    assert equal > 20
+    assert wrong == []
