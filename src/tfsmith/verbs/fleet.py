@@ -117,7 +117,7 @@ def fleet(
 
     Example:
         tfsmith fleet scan 'models/**' --report scan.jsonl --jobs 4
-        tfsmith fleet check 'models/**' --for onnx --report check.jsonl
+        tfsmith fleet show 's3://bucket/**' --report show.jsonl --ray auto
     """
     given = dict(options or {})
     _check(verb, jobs, ray, given)
