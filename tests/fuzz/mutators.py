@@ -107,7 +107,7 @@ def text(data: bytes, random: Random) -> bytes:
         elif choice == 4:
             words[at:at] = words[other : other + random.randrange(1, 30)]
         else:
-            words[at] = words[at] * random.choice((2, 50, 2000))
+            words[at] = words[at][:500] * random.choice((2, 50, 2000))
     return b"".join(words)
 
 

@@ -66,7 +66,7 @@ def test_a_saved_model_of_tensorflow_1(library: Path, tmp_path: Path, capsys: py
     source = write_saved_model(made, tmp_path / "model")
     before = files_of(source)
     command = ["optimize", str(source), "-o", str(tmp_path / "out"), "--op-library", str(library)]
-    assert main([*command, "--batch-size", "2", "--repeat", "3", "--json"]) == 0
+    assert main([*command, "--batch-size", "2", "--repeat", "3", "--json", "--force"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert set(facts) >= KEYS
     assert facts["before_ms"] > 0
@@ -103,7 +103,7 @@ def test_of_resource_variables_the_graph_alone(library: Path, tmp_path: Path) ->
 def test_a_frozen_graph_in_bfloat16(library: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = write_frozen(google(), tmp_path / "frozen.pb")
     command = ["optimize", str(source), "-o", str(tmp_path / "out.pb"), "--op-library", str(library)]
-    assert main([*command, "--bfloat16", "--repeat", "2"]) == 0
+    assert main([*command, "--bfloat16", "--repeat", "2", "--force"]) == 0
     told = capsys.readouterr().out
     assert "+ bert/encoder/fused_bert (Bert, 34 inputs)" in told
     assert "times faster" in told

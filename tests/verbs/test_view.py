@@ -6,6 +6,9 @@ import base64
 import gzip
 import json
 import re
+import signal
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.request
@@ -289,3 +292,13 @@ def test_recognised_layers_have_their_nodes_and_share_none(folder: Path) -> None
 
 def test_a_graph_that_is_cut_off_has_no_recognised_layers(tmp_path: Path) -> None:
     assert recognised_scopes(tfsmith.load(write_cut_off(tmp_path / "model.pb"))) == {}
+
+
+def test_the_command_prints_the_address_before_it_serves(folder: Path) -> None:
+    command = [sys.executable, "-m", "tfsmith", "view", str(folder / "conv"), "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline().strip()
+        assert fetch(url)[0] == 200
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0

@@ -126,6 +126,7 @@ def _work(verb: Verb, parsed: Namespace, spell: Speller, inner: Verb | None = No
     with progress("" if tells_steps else verb.name) as step:
         result = verb.function(**arguments, **({"progress": step} if tells_steps else {}))
     code = _show(result, spell, as_json=parsed.json, out=getattr(parsed, "out", None))
+    sys.stdout.flush()  # who reads it through a pipe should have it now
     result.stay()
     return code
 
