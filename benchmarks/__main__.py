@@ -11,6 +11,7 @@ from pathlib import Path
 from benchmarks import (
     bert_op,
     checkpoint,
+    engines,
     export,
     freeze,
     patterns,
@@ -38,6 +39,7 @@ _TOPICS: dict[str, Callable[[Setup], list[Row]]] = {
     "view": view.rows,
     "patterns": patterns.rows,
     "run": run.rows,
+    "engines": engines.rows,
     "scan": scan.rows,
     "serve": serve.rows,
     "bert_op": bert_op.rows,

@@ -50,6 +50,10 @@ class Models:
         """A SavedModel of BERT's size that TensorFlow 2 wrote."""
         return self._made("bert-tf2-saved_model")
 
+    def resnet(self) -> Path:
+        """A ResNet50 as a SavedModel that TensorFlow 2 wrote."""
+        return self._made("resnet")
+
     def largest(self) -> Path:
         """The prefix of a checkpoint, with its `.meta`, whose frozen graph is just below 2 GiB."""
         return self._made("largest") / "model.ckpt-1603"
@@ -115,6 +119,10 @@ def _make(name: str, path: Path, *, quick: bool) -> None:
         from benchmarks.tf2_model import save_model
 
         save_model(path, quick=quick)
+    elif name == "resnet":
+        from benchmarks.resnet_model import save_resnet
+
+        save_resnet(path, quick=quick)
     else:
         _make_test_model(name, path, quick=quick)
 

@@ -17,13 +17,16 @@ from tfsmith.engines.compare import non_finite
 from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Condition, Proof, proven
 from tfsmith.engines.protocol import FlatGraph, Lack
 from tfsmith.errors import EngineError, TfsmithError
+from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
+from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, WHOLE_REFUSALS
+from tfsmith.ops.shapes import computed_ops
 from tfsmith.passes.interface import output_shape, output_type
-from tfsmith.records import record
+from tfsmith.records import record, replace
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -64,13 +67,11 @@ class ProgramProof:
         doubts: The ops that are not proven, with their nodes and why.
         except_for: Kinds of tensors for which nodes are not proven, with these nodes.
         deadly: Nodes of which some inputs kill the process.
-        deadly_values: Those of them that are killed by what TensorFlow refuses.
     """
 
     doubts: tuple[Lack, ...]
     except_for: Mapping[Condition, tuple[Place, ...]]
     deadly: tuple[Place, ...] = ()
-    deadly_values: frozenset[str] = frozenset()
 
     def of_deadly(self) -> ProgramProof:
         """What it says of the nodes that may kill the process."""
@@ -80,7 +81,7 @@ class ProgramProof:
             for condition, places in self.except_for.items()
         }
         left = {condition: places for condition, places in found.items() if places}
-        return ProgramProof(self.doubts, left, self.deadly, self.deadly_values)
+        return ProgramProof(self.doubts, left, self.deadly)
 
     @property
     def suspects(self) -> tuple[Lack, ...]:
@@ -96,7 +97,6 @@ def check_program(engine: str, version: str, graph: Graph) -> ProgramProof:
     doubts: dict[tuple[str, str], list[str]] = {}
     except_for: dict[Condition, list[Place]] = {}
     deadly: list[Place] = []
-    deadly_values: set[str] = set()
     bodies: tuple[Body, ...] = (graph, *called_functions(graph, graph.nodes))
     for place in (Place(body, node) for body in bodies for node in body):
         node = place.node
@@ -107,8 +107,6 @@ def check_program(engine: str, version: str, graph: Graph) -> ProgramProof:
             reason = f"{node.op} in a function cannot be checked before it runs"
         if proof.dies_of:
             deadly.append(place)
-        if BAD in proof.dies_of:
-            deadly_values.add(node.name)
         if reason:
             name = f"{node.name} in {place.body.title}" if is_inner else node.name
             doubts.setdefault((node.op, reason), []).append(name)
@@ -118,7 +116,6 @@ def check_program(engine: str, version: str, graph: Graph) -> ProgramProof:
         tuple(Lack(op, tuple(names), reason) for (op, reason), names in doubts.items()),
         {condition: tuple(places) for condition, places in except_for.items()},
         tuple(deadly),
-        frozenset(deadly_values),
     )
 
 
@@ -162,11 +159,11 @@ class Guard:
         self._constants: dict[str, Range] = {}
         self._known: dict[Any, str | None] = {}
         self._prepared: Any = None
-        deadly = self.proof.deadly_values
         own = [place.node for place in self.proof.except_for.get(BAD, ()) if place.body is flat.graph]
-        self._checks = [_check_of(flat, node, node.name in deadly) for node in own]
+        self._checks = [_check_of(flat, node) for node in own]
         self._used: list[_Check] = []
         self._plan: Plan | None = None
+        self._folded = flat
 
     def static_doubts(self) -> Iterator[Lack]:
         """Nodes that are not proven whatever is fed: what they may meet does not follow from shapes and ranges."""
@@ -299,7 +296,7 @@ class Guard:
     def _is_checked(self, place: Place, graph: Graph, inference: Inference) -> bool:
         """Whether it is known before a run if TensorFlow refuses what a node takes: its axes and sizes are known."""
         body = graph if place.body is self._flat.graph else place.body
-        if body is graph and (place.node.name in self.proof.deadly_values or _must_be_checked(place.node)):
+        if body is graph and _must_be_checked(place.node):
             return True  # that is computed before each run
         sources = [source for source in body.inputs_of(place.node) if source.output != CONTROL]
         return all(
@@ -324,12 +321,15 @@ class Guard:
 
         shaped = self._shaped(feeds)
         inference = Inference(shaped, trust_notes=False)
+        shaped = shaped.map_nodes(dict(_told_by_shapes(shaped, inference)))
+        inference = Inference(shaped, trust_notes=False)
+        self._folded = replace(self._flat, graph=shaped)
         self._plan = None
         self._used = []
         for check in self._checks:
             if check.prepare(shaped, inference):
                 self._used.append(check)
-            elif check.is_needed:
+            elif check.is_needed and not check.is_known(shaped, inference):
                 return f"for what {check.node.name} takes, which cannot be checked before it runs"
         return None
 
@@ -349,7 +349,7 @@ class Guard:
             from tfsmith.engines.reference import plan_tensors
 
             try:
-                self._plan = plan_tensors(self._flat, [check.tensor for check in self._used])
+                self._plan = plan_tensors(self._folded, [check.tensor for check in self._used])
             except TfsmithError as error:
                 return f"for what cannot be checked before it runs ({error.what})"
         with numpy.errstate(all="ignore"):
@@ -387,6 +387,24 @@ def _has_elements(inference: Inference, body: Body, tensor: Endpoint) -> bool:
     """Whether a tensor has elements; a size that is open, but has a name, is that of something that is fed."""
     dims = inference.known(body, tensor).dims
     return dims is not None and all(size is not None and size != 0 for size in dims)
+
+
+def _told_by_shapes(graph: Graph, inference: Inference) -> Iterator[tuple[str, Node]]:
+    """The nodes whose whole numbers follow from the shapes, as constants."""
+    import numpy
+
+    for node in graph:
+        definition = graph.op_def(node.op)
+        is_single = definition is not None and definition.output_count(node.attrs) == 1
+        if node.op in GIVEN or node.op not in computed_ops() or not is_single:
+            continue
+        tensor = Endpoint(node.name, 0)
+        found, kind = inference.known(graph, tensor), inference.dtype(graph, tensor)
+        if found.numbers is None or kind is None or found.shape.dims is None or not kind.base.name.startswith("int"):
+            continue
+        array = numpy.array(found.numbers, kind.base.numpy()).reshape(found.shape.dims)
+        value = Attr("tensor", ArrayTensor(kind.base, array))
+        yield node.name, Node(node.name, "Const", (), {"dtype": kind.base, "value": value})
 
 
 def _sized(node: Node, size: int) -> Node:
@@ -457,9 +475,9 @@ def _is_wide(array: NDArray[Any]) -> bool:
     return int(array.min()) < -(2**31) or int(array.max()) >= 2**31
 
 
-def _check_of(flat: FlatGraph, node: Node, is_deadly: bool) -> _Check:
+def _check_of(flat: FlatGraph, node: Node) -> _Check:
     kind = _AssertCheck if node.op == "Assert" else _IdCheck if node.op in ID_INPUTS else _ValueCheck
-    return kind(flat, node, is_deadly or _must_be_checked(node))
+    return kind(flat, node, _must_be_checked(node))
 
 
 class _Check(ABC):
@@ -485,6 +503,14 @@ class _Check(ABC):
         """Whether it can be computed before a run with these shapes."""
         return _is_whole(graph, self._at)
 
+    def is_known(self, graph: Graph, inference: Inference) -> bool:
+        """Whether shapes tell what it takes, and that TensorFlow takes it.
+
+        Raises:
+            EngineError: TensorFlow refuses it.
+        """
+        return False
+
     @abstractmethod
     def look(self, values: NDArray[Any]) -> None:
         """Looks at the values.
@@ -502,6 +528,24 @@ class _ValueCheck(_Check):
 
     def _looked_at(self) -> Endpoint:
         return Endpoint(self.node.name, 0)
+
+    def is_known(self, graph: Graph, inference: Inference) -> bool:
+        import numpy
+
+        from tfsmith.ops.values import OpError, compute
+
+        arrays: list[NDArray[Any]] = []
+        for source in self._sources:
+            found, kind = inference.known(graph, source), inference.dtype(graph, source)
+            shape = found.shape.dims
+            if source.output == CONTROL or found.numbers is None or kind is None or shape is None:
+                return False
+            arrays.append(numpy.array(found.numbers, kind.base.numpy()).reshape(shape))
+        try:
+            compute(self.node.op, arrays, self.node.attrs)
+        except (OpError, ValueError, ArithmeticError) as error:
+            raise self._refusal(str(error), "check the shapes of the inputs") from error
+        return True
 
     def look(self, values: NDArray[Any]) -> None:
         """There is no more to see."""
