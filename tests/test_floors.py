@@ -55,6 +55,7 @@ THIRD_PARTY = {
     "PIL": ("verbs._feed_values", "ops.values.*"),
     "openvino": ("engines.openvino",),
     "fsspec": ("storage.remote",),
+    "ray": ("verbs.fleet",),
     "starlette": ("server.rest",),
     "uvicorn": ("server.run",),
     "grpc": ("server.grpc_door",),
