@@ -51,9 +51,11 @@ THIRD_PARTY = {
     "typing_extensions": ("records", "verbs.*"),  # seen by type checkers alone
     "tomli": ("weights.maps", "formats.recipe.toml"),
     "tomllib": ("weights.maps", "formats.recipe.toml"),
+    "h5py": ("formats.keras.hdf5",),
     "PIL": ("verbs._feed_values", "ops.values.*"),
     "openvino": ("engines.openvino",),
     "fsspec": ("storage.remote",),
+    "ray": ("verbs.fleet",),
     "starlette": ("server.rest",),
     "uvicorn": ("server.run",),
     "grpc": ("server.grpc_door",),

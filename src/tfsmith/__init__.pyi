@@ -31,6 +31,7 @@ from tfsmith.verbs.export import export as export
 from tfsmith.verbs.extract import extract as extract
 from tfsmith.verbs.extract import load_pattern as load_pattern
 from tfsmith.verbs.extract import save_pattern as save_pattern
+from tfsmith.verbs.fleet import fleet as fleet
 from tfsmith.verbs.freeze import freeze as freeze
 from tfsmith.verbs.optimize import Optimized as Optimized
 from tfsmith.verbs.optimize import optimize as optimize

@@ -17,6 +17,8 @@ __all__ = [
     "MAX_FILLED_BYTES",
     "MAX_FRAME_HEADER",
     "MAX_FROZEN_FUNCTIONS",
+    "MAX_HDF5_CHUNK",
+    "MAX_HDF5_OBJECTS",
     "MAX_IMAGE_SAMPLES",
     "MAX_INLINED_CALLS",
     "MAX_INLINED_SIZE",
@@ -91,6 +93,12 @@ MAX_WEIGHTS_HEADER: Final = 100_000_000
 
 MAX_DEFLATE_RATIO: Final = 1032
 """Deflate cannot expand input more than this; a member of an archive that claims more is corrupt."""
+
+MAX_HDF5_OBJECTS: Final = 200_000
+"""Groups and datasets of an HDF5 file; the largest Keras models, with their optimizer, have some ten thousand."""
+
+MAX_HDF5_CHUNK: Final = 2**28
+"""A piece of a compressed dataset, which is unpacked whole; h5py's own choice is about a megabyte."""
 
 MAX_FRAME_HEADER: Final = 16 * 2**20
 """What the TensorFlow process says of the arrays that it sends: names, types and shapes of a few hundred at most."""

@@ -312,14 +312,6 @@ def _onnx() -> bytes:
 FOREIGN = [
     (b"", "the file is empty; its download or export failed; fetch it again"),
     (LFS, LFS_ERROR),
-    (
-        b"\x89HDF\r\n\x1a\n" + bytes(100),
-        "this is an HDF5 file, as Keras wrote them (.h5); load it in Keras and save it as a SavedModel",
-    ),
-    (
-        _zip("metadata.json", "config.json", "model.weights.h5"),
-        "this is a Keras 3 file (.keras); load it in Keras and save it as a SavedModel (model.export)",
-    ),
     (_zip("archive/data.pkl"), "this is a PyTorch file; pass a TensorFlow model"),
     (_zip("model.txt"), "this is a zip archive; unpack it first"),
     (b"\x1c\x00\x00\x00TFL3" + bytes(60), "this is a TensorFlow Lite model; pass the model that it was converted from"),

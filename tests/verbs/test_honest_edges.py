@@ -315,7 +315,7 @@ def test_case_9_endings(folder: Path, says: Says) -> None:
     said = says(2, "freeze", "frozen.pb", "-o", "m.onnx")
     assert said.startswith("error: m.onnx: only `tfsmith convert` writes ONNX; use .pb (GraphDef), .pbtxt (its text), ")
     said = says(2, "weights", "training", "-o", "x.pt")
-    listed = "use .ckpt (checkpoint), .npz, .safetensors"
+    listed = "use .ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"
     assert said == f"error: x.pt: the ending .pt is of no kind of file that is written; {listed}\n"
     assert not {"m.onnx", "x.pt"} & {path.name for path in Path().iterdir()}
 
@@ -362,7 +362,7 @@ def test_case_10_a_file_that_shrinks(folder: Path) -> None:
         ),
         (
             ["weights", "training", "-o", "n.ckpt", "--metadata", "a=b"],
-            "n.ckpt: a checkpoint holds no metadata; leave it out, or write .npz or .safetensors",
+            "n.ckpt: a checkpoint holds no metadata; leave it out, or write .npz, .h5 or .safetensors",
         ),
         (
             ["weights", "training", "--compare", "frozen.pb", "--tolerance", "-1"],

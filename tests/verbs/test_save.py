@@ -47,14 +47,13 @@ def test_what_overrides_the_ending(tmp_path: Path) -> None:
 
 LISTED = (
     ".pb (GraphDef), .pbtxt (its text), .meta (MetaGraphDef with its checkpoint), no ending or / (SavedModel folder), "
-    ".ckpt (checkpoint), .npz, .safetensors"
+    ".ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"
 )
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("m.h5", f"this version cannot write Keras' HDF5; use {LISTED}"),
         ("m.pt", f"the ending .pt is of no kind of file that is written; use {LISTED}"),
         ("a.b/m.txt", f"the ending .txt is of no kind of file that is written; use {LISTED}"),
         ("-", "a model is not written to stdout; pass the name of a file or folder"),

@@ -188,7 +188,7 @@ def test_files(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], 
     metadata = ["--metadata", "from=a test"]
     if ending == ".ckpt":
         told = run(capsys, files / "training", "-o", target, *metadata, code=2)
-        assert "a checkpoint holds no metadata; leave it out, or write .npz or .safetensors" in told
+        assert "a checkpoint holds no metadata; leave it out, or write .npz, .h5 or .safetensors" in told
         metadata = []
     out = run(capsys, files / "training", "-o", target, *metadata)
     assert out.startswith("Wrote 42 weights, ")

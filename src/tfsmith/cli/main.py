@@ -65,9 +65,16 @@ def _main(words: list[str]) -> int:
     if not name or not VERBS[name][0]:
         return _choose(name, rest)
     verb = read_verb(name, VERBS[name][0])
-    parsed = make_parser(verb).parse_args(rest)
-    spell = speller(verb)
-    return run(lambda: _work(verb, parsed, spell), debug=parsed.debug, spell=spell)
+    inner = _inner(name, rest)
+    parsed = make_parser(verb, inner=inner).parse_args(rest)
+    spell = speller(verb if inner is None else inner)
+    return run(lambda: _work(verb, parsed, spell, inner), debug=parsed.debug, spell=spell)
+
+
+def _inner(name: str, words: list[str]) -> Verb | None:
+    """The verb that a fleet is to run, whose options its command takes, too."""
+    word = next((word for word in words if not word.startswith("-")), "")
+    return read_verb(word, VERBS[word][0]) if name == "fleet" and word in VERBS and VERBS[word][0] else None
 
 
 def parser_of(name: str) -> LineParser:
@@ -111,8 +118,10 @@ def _choose(name: str, words: list[str]) -> int:
     return BAD
 
 
-def _work(verb: Verb, parsed: Namespace, spell: Speller) -> int:
+def _work(verb: Verb, parsed: Namespace, spell: Speller, inner: Verb | None = None) -> int:
     arguments = arguments_of(verb, parsed)
+    if inner is not None:
+        arguments["options"] = arguments_of(inner, parsed)
     tells_steps = any(option.kind == "Progress" for option in verb.options)
     with progress("" if tells_steps else verb.name) as step:
         result = verb.function(**arguments, **({"progress": step} if tells_steps else {}))

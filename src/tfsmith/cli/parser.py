@@ -8,6 +8,7 @@ from typing import Any
 
 from tfsmith.cli.common import LineParser, spelled
 from tfsmith.errors import Speller, UsageError
+from tfsmith.records import replace
 from tfsmith.verbs._declare import LISTED, REPEATED, Option, Verb, flag_of
 
 __all__ = ["arguments_of", "make_parser", "speller"]
@@ -34,12 +35,13 @@ class _Once(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def make_parser(verb: Verb, *, parser: LineParser | None = None) -> LineParser:
+def make_parser(verb: Verb, *, parser: LineParser | None = None, inner: Verb | None = None) -> LineParser:
     """The parser of a verb: its arguments, their help, and the examples.
 
     Args:
         verb: The verb.
         parser: What to fill; by default a new one.
+        inner: A verb that this one runs, whose options it takes, too.
     """
     if parser is None:
         parser = LineParser(prog=f"tfsmith {verb.name}", formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -50,7 +52,14 @@ def make_parser(verb: Verb, *, parser: LineParser | None = None) -> LineParser:
     for option in verb.options:
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group)
-        _add(groups[option.group], option)
+        if inner is None or option.kind != "Pairs":
+            _add(groups[option.group], option)
+    own = {option.name for option in verb.options}
+    for option in () if inner is None else inner.options:
+        if option.flags and option.name not in own:
+            title = f"of {inner.name}" if inner is not None else ""
+            groups.setdefault(title, parser.add_argument_group(title) if title not in groups else None)
+            _add(groups[title], replace(option, is_required=False))
     parser.add_argument("--json", action="store_true", help="print what was found or done as JSON")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser

@@ -31,8 +31,8 @@ __all__ = [
     "kind_of",
 ]
 
-FileKind = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors"]
-As = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"]
+FileKind = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras"]
+As = Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"]
 """What overrides an ending. "keep" is the kind that the model has: of a SavedModel its folder, or under a name that
 ends in `.pb` or `.pbtxt` its main file alone."""
 MAIN_FILES = ("saved_model.pb", "saved_model.cpb", "saved_model.pbtxt")
@@ -78,14 +78,24 @@ KINDS = MappingProxyType(
         "npz": _Known(".npz", "an archive of numpy arrays", "", "checkpoint"),
         "safetensors": _Known(".safetensors", "a file of safetensors", "", "checkpoint"),
         "onnx": _Known(".onnx", "ONNX"),
-        "h5": _Known(".h5", "Keras' HDF5"),
-        "keras": _Known(".keras", "Keras' archives"),
+        "h5": _Known(".h5", "Keras' HDF5", "Keras' weights", "checkpoint"),
+        "keras": _Known(".keras", "Keras' archives", "", "checkpoint"),
     }
 )
 """All kinds of files that an ending may mean."""
 MODEL_KINDS: tuple[FileKind, ...] = ("pb", "pbtxt", "meta", "saved_model", "checkpoint")
-WEIGHT_KINDS: tuple[FileKind, ...] = ("checkpoint", "npz", "safetensors")
-ALL_KINDS: tuple[FileKind, ...] = ("pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors")
+WEIGHT_KINDS: tuple[FileKind, ...] = ("checkpoint", "npz", "safetensors", "h5", "keras")
+ALL_KINDS: tuple[FileKind, ...] = (
+    "pb",
+    "pbtxt",
+    "meta",
+    "saved_model",
+    "checkpoint",
+    "npz",
+    "safetensors",
+    "h5",
+    "keras",
+)
 _OF_MODEL: MappingProxyType[Kind, FileKind] = MappingProxyType(
     {"graphdef": "pb", "metagraph": "meta", "saved_model": "saved_model", "checkpoint": "checkpoint"}
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -80,6 +81,9 @@ def keras_layers(model: Model) -> Iterator[tuple[str, str]]:
     Raises:
         CorruptFileError: The metadata cannot be read.
     """
+    if model.keras is not None:
+        yield model.keras.title, model.keras.config
+        yield "the training configuration", json.dumps(model.keras.training)
     for side in model.side_files:
         if side.name != KERAS_METADATA or side.leads_out:
             continue

@@ -30,7 +30,8 @@ _STEP_WHAT = "{step} chooses among the checkpoints of a folder"
 def open_model(path: Path, *, checkpoint: Path | None = None, step: int | None = None) -> Model:
     """Opens a SavedModel folder, a `.meta`, a GraphDef, a checkpoint prefix, or a folder with checkpoints.
 
-    Weights without a graph (`.safetensors`, its index, `.npz`) open as a checkpoint does.
+    Weights without a graph (`.safetensors`, its index, `.npz`) and Keras' files (`.h5`, `.keras`) open
+    as a checkpoint does.
 
     Args:
         path: Any of these.
@@ -120,6 +121,10 @@ def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
     refuse_foreign(found, str(path))
     if found.kind in ("safetensors", "safetensors_index", "npz"):
         return _open_weights(path, span, found.kind)
+    if found.kind in ("hdf5", "keras"):
+        from tfsmith.formats.keras.files import open_keras_archive, open_keras_h5  # needs h5py
+
+        return (open_keras_h5 if found.kind == "hdf5" else open_keras_archive)(span, path)
     if found.kind == "state":
         what = "this is the list of a folder's checkpoints, not a checkpoint"
         raise WrongFileError(what, path=path, remedy=f"pass the folder {path.parent}")

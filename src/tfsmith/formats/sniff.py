@@ -17,15 +17,10 @@ _PEEK = 64
 _META_GRAPH_FIELDS = 7
 _OP = rb"[A-Za-z_][A-Za-z0-9_.>\-]*"
 
+_HDF5 = b"\x89HDF\r\n\x1a\n"
 _LFS = (0, b"version https://git-lfs", "a Git LFS pointer, not the file itself", "run `git lfs pull` to fetch it")
 _FOREIGN: tuple[tuple[int, bytes, str, str], ...] = (
     _LFS,
-    (
-        0,
-        b"\x89HDF\r\n\x1a\n",
-        "an HDF5 file, as Keras wrote them (.h5)",
-        "load it in Keras and save it as a SavedModel",
-    ),
     (4, b"TFL3", "a TensorFlow Lite model", "pass the model that it was converted from"),
     (0, b"\x1f\x8b", "a gzip archive", "unpack it first (gunzip, or tar xzf)"),
     (0, b"\x93NUMPY", "a numpy array (.npy)", "pass a model"),
@@ -43,7 +38,7 @@ class Sniffed:
     Attributes:
         kind: "graphdef", "metagraph", "saved_model", "table" (a checkpoint's index, or a V1 checkpoint), "state" (the
             `checkpoint` file), "chunked" (a split SavedModel), "safetensors", "safetensors_index", "npz" (weights
-            without a graph), "pattern", "recipe", "empty", "foreign" or "unknown".
+            without a graph), "hdf5" and "keras" (Keras' files), "pattern", "recipe", "empty", "foreign" or "unknown".
         text: Whether it is in text format.
         what: For a foreign file: what it is.
         remedy: For a foreign file: what to do.
@@ -63,6 +58,8 @@ def sniff(span: Span) -> Sniffed:
     tail = span.source.buffer[max(span.start, span.stop - 8) : span.stop].tobytes()
     if tail == _TABLE_MAGIC:
         return Sniffed("table")
+    if head.startswith(_HDF5):
+        return Sniffed("hdf5")
     for offset, magic, what, remedy in _FOREIGN:
         if head[offset : offset + len(magic)] == magic:
             return Sniffed("foreign", what=what, remedy=remedy)
@@ -101,9 +98,8 @@ def refuse_pointer(span: Span) -> None:
 
 def _zip(span: Span) -> Sniffed:
     names = span.source.buffer[max(span.start, span.stop - 65536) : span.stop].tobytes()
-    if b"config.json" in names and b"model.weights.h5" in names:
-        remedy = "load it in Keras and save it as a SavedModel (model.export)"
-        return Sniffed("foreign", what="a Keras 3 file (.keras)", remedy=remedy)
+    if b"config.json" in names and (b"model.weights" in names or b"metadata.json" in names):
+        return Sniffed("keras")
     if b".npy" in names:
         return Sniffed("npz")
     if b"data.pkl" in names:

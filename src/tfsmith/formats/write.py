@@ -14,9 +14,11 @@ from tfsmith.errors import InvalidModelError, OutputError, UsageError, WrongFile
 from tfsmith.formats.graph.graphdef import check_size, plan_graph
 from tfsmith.formats.kinds import Destination, find_main_file
 from tfsmith.ir.graph import Graph, check_graph
+from tfsmith.ir.keras import KerasFile
 from tfsmith.ir.metagraph import Saver
 from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.weights import Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, from_bytes, open_file, real_path
@@ -118,8 +120,8 @@ def write_model(
 
 def _write(model: Model, destination: Destination, shards: int, *, link: bool) -> None:
     path, text = destination.path, destination.text
-    if destination.kind in ("npz", "safetensors"):
-        write_weights(model.variables, destination)
+    if destination.kind in ("npz", "safetensors", "h5", "keras"):
+        write_weights(model.variables, destination, keras=model.keras)
         return
     if destination.holds == "graphdef" and not text:
         _write_graph(model, path)
@@ -147,6 +149,7 @@ def write_weights(
     *,
     metadata: Mapping[str, str] | None = None,
     max_shard_bytes: int | None = None,
+    keras: KerasFile | None = None,
 ) -> tuple[Path, ...]:
     """Writes tensors without a graph. Streams; checksums of what is copied are checked on the way.
 
@@ -155,6 +158,7 @@ def write_weights(
         destination: Where, and as what.
         metadata: What to store beside them, as text by key. Not in checkpoints.
         max_shard_bytes: For safetensors: begin another file where one would hold more; an index names them all.
+        keras: For Keras' files: what the Keras file said that they come from.
 
     Returns:
         The files that were written.
@@ -176,6 +180,17 @@ def write_weights(
         from tfsmith.formats.tensors.npz import write_npz
 
         write_npz(path, weights, metadata or {})
+        return (path,)
+    if destination.kind in ("h5", "keras"):
+        from tfsmith.formats.keras.write import write_h5, write_keras, write_weights_h5
+
+        about = weights.keras if keras is None and isinstance(weights, Weights) else keras
+        if destination.kind == "keras":
+            write_keras(path, weights, about)
+        elif path.name.endswith(".weights.h5"):
+            write_weights_h5(path, weights, metadata or {})
+        else:
+            write_h5(path, weights, about, metadata or {})
         return (path,)
     for tensor in weights.values():
         tensor.verify()

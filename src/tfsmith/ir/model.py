@@ -15,10 +15,13 @@ from tfsmith.storage.span import Span
 
 if TYPE_CHECKING:
     from tfsmith.ir.editor import Editor
+    from tfsmith.ir.keras import KerasFile
 
-__all__ = ["Checkpoint", "Kind", "Model", "SideFile", "html_table"]
+__all__ = ["Checkpoint", "KERAS_REMEDY", "KERAS_WHAT", "Kind", "Model", "SideFile", "html_table"]
 
 Kind = Literal["graphdef", "metagraph", "saved_model", "checkpoint"]
+KERAS_WHAT = "a Keras file holds layers and weights, but no graph"
+KERAS_REMEDY = "export a SavedModel with Keras (model.export), and pass that; or take the weights, {weights(model)}"
 _NO_VARIABLES: FrozenDict[str, Tensor] = FrozenDict()
 
 
@@ -68,6 +71,7 @@ class Model(Immutable):
         raw: The bytes of the main file (`saved_model.pb`, `.meta`, `.pb`), while nobody has edited it.
         extras: Other fields of the main file, tags included.
         origins: The files of checkpoints that it was made from. Saving replaces none of them, whatever became of it.
+        keras: What a Keras file says besides its weights; None for all others.
     """
 
     kind: Kind
@@ -80,6 +84,7 @@ class Model(Immutable):
     raw: Span | None = None
     extras: tuple[Span, ...] = ()
     origins: tuple[Path, ...] = ()
+    keras: KerasFile | None = None
 
     def __post_init__(self) -> None:
         if type(self.variables) is dict:
@@ -117,6 +122,8 @@ class Model(Immutable):
 
     def no_graph(self) -> NotFoundInModelError:
         """What to raise where a graph is wanted and there is none."""
+        if self.keras is not None:
+            return NotFoundInModelError(KERAS_WHAT, path=self.path, remedy=KERAS_REMEDY)
         remedy = "pass the .meta file, the graph, or the SavedModel that belongs to it"
         return NotFoundInModelError("a checkpoint holds variables but no graph", path=self.path, remedy=remedy)
 

@@ -85,11 +85,14 @@ OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
 _SLOT = (
     r"/(Adam|Adam_1|adam_m|adam_v|Momentum|RMSProp|RMSProp_1|Adagrad|Adadelta|Adadelta_1|Ftrl|Ftrl_1|AdamWeightDecay\w*|"
-    r"LAMB\w*|m|v)$|\.OPTIMIZER_SLOT/|/_optimizer/"
+    r"LAMB\w*|m|v)$|\.OPTIMIZER_SLOT/|/_optimizer/|^optimizer_weights/|^optimizer/vars/"
 )
 _SHORT = r"/[mv]$"
 _IN_OPTIMIZER = r"(^|/)(Adam\w*|Nadam\w*|LAMB\w*|Lamb\w*|RMSprop|SGD|Adagrad|Adamax)/"
-_OTHERS = r"(^|/)(global_step|beta[12]_power(_\d+)?)$|(^|/)_?optimizer/|^save_counter/\.ATTRIBUTES/VARIABLE_VALUE$"
+_OTHERS = (
+    r"(^|/)(global_step|beta[12]_power(_\d+)?)$|(^|/)_?optimizer/|^optimizer_weights/|^keras_api/metrics/"
+    r"|(^|/)seed_generator(_state$|/vars/\d+$)|^metrics/.+/vars/\d+$|^save_counter/\.ATTRIBUTES/VARIABLE_VALUE$"
+)
 
 
 def is_optimizer_slot(name: str) -> bool:

@@ -13,6 +13,8 @@ from tfsmith.records import field, record
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tfsmith.ir.keras import KerasFile
+
 __all__ = ["Weights"]
 
 
@@ -26,6 +28,7 @@ class Weights(Mapping[str, Tensor]):
         files: The files that hold them; none may be written to while the tensors are used.
         path: What the user called them.
         names: For tensors whose key is a path of Python attributes, the names of their variables, the best one first.
+        keras: What else their Keras file says; None if they come from another file.
     """
 
     tensors: Mapping[str, Tensor]
@@ -33,6 +36,7 @@ class Weights(Mapping[str, Tensor]):
     files: tuple[Path, ...] = ()
     path: Path | None = None
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keras: KerasFile | None = None
 
     @staticmethod
     def of(tensors: Mapping[str, Tensor | NDArray[Any]]) -> Weights:

@@ -17,6 +17,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from glob import has_magic as glob_has_magic
 from pathlib import Path, PurePosixPath
 from threading import Lock
 from typing import Any
@@ -25,7 +26,7 @@ from tfsmith.errors import CorruptFileError, LimitError, OutputError, Unreadable
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_MOUNTED_FILES
 from tfsmith.storage.mounts import ARCHIVES, MOUNTS
 
-__all__ = ["LazySource", "is_url", "local_path", "remote_exists", "upload", "url_text"]
+__all__ = ["LazySource", "is_url", "list_files", "local_path", "remote_exists", "upload", "url_text"]
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}[^/].*|[A-Za-z][A-Za-z0-9+.-]+://.*::.+", re.DOTALL)
 _BLOCK = 1 << 17
@@ -370,6 +371,22 @@ def _place_member(target: Path, size: int, unpack: Callable[[Path], None], name:
                     unpack(target)
 
     MOUNTS.files[str(target)] = opened
+
+
+def list_files(pattern: str) -> Iterator[tuple[str, tuple[int, str]]]:
+    """The files that a URL with wildcards matches, or that lie below it: sizes, and what changes when they do.
+
+    Raises:
+        UnreadableFileError: The store cannot be read.
+    """
+    with _explained(pattern):
+        fs, place = _filesystem(pattern)
+        found = fs.glob(place, detail=True) if glob_has_magic(place) else fs.find(place, detail=True)
+        for name, one in found.items():
+            if one.get("type") != "file":
+                continue
+            etag = next((str(one[key]) for key in ("ETag", "etag", "LastModified", "created") if one.get(key)), "")
+            yield fs.unstrip_protocol(name), (int(one.get("size") or 0), etag.strip('"'))
 
 
 def remote_exists(url: str) -> bool:

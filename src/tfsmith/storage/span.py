@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import mmap
 import os
 import stat
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tfsmith.errors import TruncatedFileError, UnreadableFileError
 from tfsmith.records import record
@@ -25,6 +26,7 @@ __all__ = [
     "real_path",
     "release_pages",
     "Span",
+    "SpanFile",
 ]
 
 _CHECK = "check the path"
@@ -305,3 +307,39 @@ class Span:
                 remedy="the file is cut off or damaged; fetch it again",
             )
         return Span(self.source, self.start + start, self.start + stop)
+
+
+class SpanFile(io.RawIOBase):
+    """A span as a file to read from."""
+
+    def __init__(self, span: Span) -> None:
+        self._span = span
+        self._at = 0
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def tell(self) -> int:
+        """Where it is."""
+        return self._at
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Goes somewhere else."""
+        self._at = offset + (0, self._at, len(self._span))[whence]
+        if self._at < 0:
+            raise ValueError("an offset before the file")
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Reads some bytes."""
+        stop = min(self._at + len(buffer), len(self._span))
+        count = max(0, stop - self._at)
+        if count:
+            buffer[:count] = self._span.sub(self._at, stop).tobytes()
+            self._at += count
+        return count

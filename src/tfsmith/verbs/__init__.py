@@ -24,6 +24,7 @@ VERBS = MappingProxyType(
         "convert": ("convert.convert", "changes the file format, and on the way names, types and signatures"),
         "run": ("run.run", "runs a model, on an embedded engine or on TensorFlow"),
         "serve": ("serve.serve", "answers as TensorFlow Serving does, REST and gRPC, on the embedded engines"),
+        "fleet": ("fleet.fleet", "one verb over thousands of models, a line of JSON for each"),
         "diff": ("diff.diff", "what changed between two models"),
         "check": ("check.check", "which ops of a model another program cannot import, and what to do"),
         "check --list": ("check.list_targets", "the programs that check knows, with the versions of their tables"),

@@ -12,7 +12,7 @@ from tfsmith.errors import NotFoundInModelError, TfsmithError, UnreadableFileErr
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.body import Body, Part
 from tfsmith.ir.metagraph import Saver
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import KERAS_REMEDY, KERAS_WHAT, Model
 from tfsmith.ir.names import nearest
 from tfsmith.storage.mounts import is_remote, spelled
 from tfsmith.verbs._arguments import checked, shown
@@ -213,6 +213,9 @@ def require_graph(model: Model, purpose: str) -> None:
     """
     if model.has_graph:
         return
+    if model.keras is not None:
+        what = f"{KERAS_WHAT} to {purpose}"
+        raise UsageError(what, path=model.path, remedy=KERAS_REMEDY)
     names = sorted(model.variables)
     shown = ", ".join(names[:_MOST_NAMES])
     shown += f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""

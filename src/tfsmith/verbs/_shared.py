@@ -119,7 +119,7 @@ class Loads(TypedDict, total=False):
 class LoadsAndWrites(Loads, total=False):
     """And how a model is written."""
 
-    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"] | None
     force: bool
 
 
@@ -135,7 +135,7 @@ class ProvesFolder(Loads, total=False):
 class Proves(ProvesFolder, total=False):
     """And as what kind of file."""
 
-    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"] | None
 
 
 class Matching(TypedDict, total=False):
@@ -292,7 +292,8 @@ class ModelResult(Result):
         self: _Made,
         path: FilePath,
         *,
-        as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+        as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"]
+        | None = None,
         force: bool = False,
     ) -> _Made:
         """Writes the model, whole or not at all.

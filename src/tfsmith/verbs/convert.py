@@ -156,7 +156,8 @@ def convert(
 
     Args:
         model: SavedModel folder, .meta, GraphDef, checkpoint prefix or folder; in Python also a message or bytes.
-        out: Its ending decides: .pb, .pbtxt, .meta, .ckpt, .npz, .safetensors, .onnx; without one a SavedModel folder.
+        out: Its ending decides: .pb, .pbtxt, .meta, .ckpt, .npz, .safetensors, .h5, .keras, .onnx; without one a
+            SavedModel folder.
         inference_only: Leave out what only training needs.
         rename: Other names in the checkpoint: OLD=NEW, re:PATTERN=REPLACEMENT for many, or a file of names. In Python
             also pairs.

@@ -116,7 +116,7 @@ def scan(
     Findings are notes, suspicious or dangerous; what nothing reaches counts one level less.
 
     Args:
-        model: A SavedModel, a `.meta`, a GraphDef or a checkpoint.
+        model: A SavedModel, a `.meta`, a GraphDef, a checkpoint or a Keras file.
         fail_on: The answer is no at this level or above.
         allow_file: A file of what was accepted, in lines `KIND [OP [NODE]]`, each word a glob.
         weights: Look for NaN and infinities too, which reads all weights.
@@ -158,7 +158,7 @@ def open_inside(data: bytes) -> Model | None:
 
 def _of_file(model: Model) -> Iterator[Finding]:
     """What is odd about the file itself, and what Keras kept beside it."""
-    from tfsmith.formats.oddities import keras_layers, other_main_files, text_in_disguise, unknown_fields
+    from tfsmith.formats.oddities import other_main_files, text_in_disguise, unknown_fields
 
     for odd in unknown_fields(model):
         what = f"{odd.message} has no field {odd.number}, which holds {odd.size} bytes"
@@ -172,9 +172,22 @@ def _of_file(model: Model) -> Iterator[Finding]:
         what = f"{disguised.name} is text, though its name says binary"
         yield Finding("disguised", "note", what, "", disguised.name, when="in the file")
     try:
-        yield from keras_findings(keras_layers(model))
+        yield from keras_code(model)
     except TfsmithError as error:
         yield Finding("disguised", "suspicious", f"Keras' metadata cannot be read ({error.what})", when="in the file")
+
+
+def keras_code(model: Model) -> Iterator[Finding]:
+    """What Keras runs when it loads the model, by what it kept of its layers.
+
+    Raises:
+        CorruptFileError: The metadata cannot be read.
+    """
+    from tfsmith.audit.keras_classes import class_findings
+    from tfsmith.formats.oddities import keras_layers
+
+    yield from keras_findings(keras_layers(model))
+    yield from class_findings(keras_layers(model))
 
 
 def _read(path: FilePath) -> tuple[Allowance, ...]:

@@ -11,6 +11,7 @@ from tfsmith.errors import Hint, NotFoundInModelError, UsageError
 from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
+from tfsmith.ir.weights import Weights
 from tfsmith.records import record
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._files import body_of, graph_text, verify_checksums
@@ -42,6 +43,8 @@ __all__ = ["FLAGS", "Shown", "likely_inputs", "likely_outputs", "show", "show_fa
 FLAGS = {"checksums": ("--verify",)}
 _PARTS = ("variables", "ops", "nodes", "collections", "functions", "outputs")
 _TOP_OPS = 8
+_MOST_CODE = 10
+_MOST_WEIGHTS = 6
 _BAR = 40
 """The width of the longest bar."""
 
@@ -73,6 +76,8 @@ class Shown(Result):
         yield from (_signature(key, signature) for key, signature in facts.get("signature", {}).items())
         if "likely" in facts:
             yield from _likely(facts["likely"])
+        if "keras" in facts:
+            yield from _keras(facts["keras"])
         if "variable_list" in facts:
             yield _variables(facts["variable_list"])
         if "architecture" in facts:
@@ -120,6 +125,7 @@ def show(
     functions: bool = False,
     outputs: bool = False,
     architecture: bool = False,
+    layers: bool = False,
     parameters: bool = False,
     all: bool = False,
     text: bool = False,
@@ -131,7 +137,8 @@ def show(
     Reads structure only: weights stay in their file, unless their checksums are asked for.
 
     Args:
-        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder; or an .onnx file.
+        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder, Keras file; or an .onnx
+            file.
         signature: Only this signature.
         variables: Every variable with dtype, shape and size.
         ops: How often each op is used.
@@ -142,8 +149,10 @@ def show(
         outputs: Likely inputs and outputs, with the reason.
         architecture: What the network is, from what it computes: transformers with their sizes and heads, convolutional
             nets, LSTMs and GRUs.
+        layers: The layers of a Keras file, or of a SavedModel that Keras 2 wrote, with their weights, and what runs
+            code. A Keras file shows them anyway.
         parameters: Parameters by scope, as bars: where the weights are.
-        all: All of these but architecture and parameters.
+        all: All of these but architecture, layers and parameters.
         text: The GraphDef as text, as TensorFlow writes it. Reads the weights in it.
         checksums: Read every tensor and check its checksum.
 
@@ -172,8 +181,10 @@ def show(
     wanted = zip(_PARTS, (variables, ops, nodes, collections, functions, outputs), strict=True)
     parts = {part for part, is_wanted in wanted if all or is_wanted}
     parts |= {"functions"} if function else set()
-    is_summary = all or not (parts or signature or architecture or parameters)
+    is_summary = all or not (parts or signature or architecture or layers or parameters)
     facts = show_facts(found, parts=parts, summary=is_summary, function=function)
+    if layers or (is_summary and found.keras is not None):
+        facts["keras"] = _keras_facts(found)
     if architecture:
         facts["architecture"] = [network.facts() for network in _networks(found)]
     if parameters:
@@ -183,6 +194,50 @@ def show(
     if checksums:
         facts["verified"] = verify_checksums(found)
     return Shown(found, facts)
+
+
+def _keras_facts(model: Model) -> dict[str, Any]:
+    """What Keras knows of a model: who wrote it, how it was trained, its layers, what of it runs code."""
+    from tfsmith.formats.keras.files import keras_of, with_variables  # of Keras' files alone, like all imported here
+    from tfsmith.ir.keras import layer_rows
+    from tfsmith.passes.variables import variable_names
+    from tfsmith.verbs.scan import keras_code
+
+    keras = keras_of(model)
+    if keras is None:
+        what = "Keras did not write this, or did not say of which layers it is"
+        raise NotFoundInModelError(what, path=model.path, remedy="{show(model, variables=True)} lists its variables")
+    names = dict(model.variables.names) if isinstance(model.variables, Weights) else variable_names(model)
+    if keras.form == "saved_model":
+        keras = with_variables(keras, names)
+    rows = [
+        {
+            "depth": row.depth,
+            "name": row.name,
+            "class": row.class_name,
+            "trainable": row.trainable,
+            "parameters": row.parameters,
+            "weights": [
+                {"key": key, "name": name, "dtype": dtype, "shape": list(shape)}
+                for key, (name, dtype, shape) in zip(row.keys, row.weights, strict=False)
+            ],
+        }
+        for row in layer_rows(keras.layers, model.variables, names)
+    ]
+    return {
+        "form": keras.form,
+        "title": keras.title,
+        "keras_version": keras.keras_version,
+        "backend": keras.backend,
+        "saved": keras.saved,
+        "writer": keras.writer,
+        "model_class": keras.model_class,
+        "model_name": keras.model_name,
+        "training": None if keras.training is None else dict(keras.training),
+        "optimizer_weights": len(keras.optimizer),
+        "runs_code": list(dict.fromkeys(one.what for one in keras_code(model))),
+        "layers": rows,
+    }
 
 
 def _shown_onnx(path: Path, *, variables: bool, ops: bool) -> Shown:
@@ -338,6 +393,54 @@ def _candidate_facts(found: Candidate) -> dict[str, Any]:
         "shape": shape_facts(found.shape),
         "reason": found.reason,
     }
+
+
+def _keras(facts: Mapping[str, Any]) -> Iterable[Section]:
+    """Who wrote a Keras model and how it was trained; and its layers, those inside of others indented."""
+    backend = f", backend {facts['backend']}" if facts["backend"] else ""
+    version = f"Keras {facts['keras_version']}{backend}" if facts["keras_version"] else ""
+    named = f" {facts['model_name']!r}" if facts["model_name"] else ""
+    count = human_count(sum(row["depth"] == 0 for row in facts["layers"]))
+    rows = [
+        ("written by", ", in the layout of ".join(one for one in (facts["writer"], version) if one)),
+        ("saved", facts["saved"]),
+        ("model", f"{facts['model_class']}{named}, {count} layers" if facts["model_class"] else ""),
+        ("training", _training(facts["training"])),
+        *(("runs code", one) for one in facts["runs_code"][:_MOST_CODE]),
+        ("", f"and {len(facts['runs_code']) - _MOST_CODE} more" if len(facts["runs_code"]) > _MOST_CODE else ""),
+    ]
+    yield Section("Keras", [row for row in rows if row[1]])
+    table = [
+        (
+            "  " * row["depth"] + row["name"],
+            row["class"],
+            _layer_weights(row["weights"]),
+            human_count(row["parameters"]) if row["parameters"] else "",
+        )
+        for row in facts["layers"]
+    ]
+    yield Section("layers", table, ("name", "class", "weights", "parameters"), right=frozenset({3}))
+
+
+def _layer_weights(weights: Sequence[Mapping[str, Any]]) -> str:
+    shown = ", ".join(f"{one['name']} {_shape(one['shape'])}" for one in weights[:_MOST_WEIGHTS])
+    more = len(weights) - _MOST_WEIGHTS
+    return f"{shown} and {human_count(more)} more" if more > 0 else shown
+
+
+def _training(training: Mapping[str, Any] | None) -> str:
+    """The optimizer and the loss, in a few words."""
+    if training is None:
+        return ""
+    optimizer = training.get("optimizer_config") or training.get("optimizer")
+    name = optimizer.get("class_name") if isinstance(optimizer, dict) else optimizer
+    settings = optimizer.get("config") if isinstance(optimizer, dict) else None
+    rate = settings.get("learning_rate", settings.get("lr")) if isinstance(settings, dict) else None
+    loss = training.get("loss")
+    loss = loss.get("class_name") if isinstance(loss, dict) and "class_name" in loss else loss
+    words = [f"optimizer {name}" if name else "", f"learning rate {rate:g}" if isinstance(rate, float) else ""]
+    words += [f"loss {loss}" if loss else ""]
+    return ", ".join(word for word in words if word)[:200]
 
 
 def _summary(facts: Mapping[str, Any]) -> Section:

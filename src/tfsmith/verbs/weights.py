@@ -22,7 +22,7 @@ from tfsmith.view.text import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare_by_name
 from tfsmith.weights.mapping import Mapped, apply_map, check_shapes, names_fit, parse_config
-from tfsmith.weights.maps import WeightMap, builtin_map, parse_map
+from tfsmith.weights.maps import HUGGINGFACE, WeightMap, builtin_map, parse_map
 from tfsmith.weights.source import select_weights, weights_of
 from tfsmith.weights.table import ScopeRow, Stats, WeightRow, plain_number, require_finite, scope_rows, weight_rows
 
@@ -80,6 +80,7 @@ class WeightReport(Result):
         read: What else was read: the map and the config.
         files: The files that were written.
         notes: What the user should know.
+        draft: The map that was drafted, as TOML.
     """
 
     weights: Weights
@@ -92,6 +93,12 @@ class WeightReport(Result):
     read: tuple[FilePath, ...] = ()
     files: tuple[Path, ...] = ()
     notes: tuple[str, ...] = ()
+    draft: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """The map that was drafted, if one was."""
+        return self.draft
 
     def __bool__(self) -> bool:
         return all(one.is_equal(any_dtype=self.loose) for one in self.comparisons or ())
@@ -127,6 +134,8 @@ class WeightReport(Result):
 
     def to_json(self) -> dict[str, Any]:
         """The same."""
+        if self.draft is not None:
+            return {"first": self.path, "map": self.draft}
         if self.comparisons is not None:
             rows = [{**one.facts(), "equal": one.is_equal(any_dtype=self.loose)} for one in self.comparisons]
             return {"first": self.path, "second": self.other, "equal": bool(self), "weights": rows}
@@ -162,6 +171,7 @@ def weights(
     sort: Literal["name", "bytes", "dtype", "shape", "file"] = "name",
     scopes: int | None = None,
     map: str | None = None,
+    draft_map: FilePath | None = None,
     config: FilePath | None = None,
     task: str | None = None,
     reverse: bool = False,
@@ -181,7 +191,7 @@ def weights(
 
     Args:
         model: A checkpoint, a SavedModel, a `.meta`, a frozen graph (whose constants that were variables count), a
-            `.safetensors` file or its index, an `.npz`.
+            `.safetensors` file or its index, an `.npz`, a Keras file (`.h5`, `.weights.h5`, `.keras`).
         match: Only weights with such names.
         excluded: Leave out such names.
         training: Keep what only training needs: slots of optimizers, the global step.
@@ -189,13 +199,17 @@ def weights(
         stats: Read the values: least, largest, mean, NaNs, infinities.
         sort: The order of the table.
         scopes: Totals per scope of so many words, in place of every weight.
-        map: Rename and reshape by a map that comes with tfsmith, or by a file of your own.
-        config: The sizes that shapes are checked against: `bert_config.json`.
+        map: Rename and reshape by a map that comes with tfsmith, or by a file of your own. `huggingface` takes a
+            `tf_model.h5` of transformers to the names of PyTorch.
+        draft_map: Another file of the same model: print a map to its names, for you to correct. Reads all values.
+        config: The sizes that shapes are checked against: `bert_config.json`, or a `config.json`, which `huggingface`
+            finds beside the weights.
         task: Which of the map's tasks; by default, the one whose head is there.
         reverse: From the map's target names to its source names.
         strict: A weight that the map leaves over is an error.
         finite: NaNs and infinities are an error. Reads all values.
-        out: Where to write: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint.
+        out: Where to write: `NAME.safetensors`, `NAME.npz`, `NAME.h5`, `NAME.weights.h5`, `NAME.keras`, or `NAME.ckpt`:
+            a checkpoint.
         max_shard_size: Several safetensors files of at most so much each, such as 5GB.
         metadata: Store this beside the weights.
         compare: Another model to compare with; the answer is no if they differ.
@@ -207,10 +221,13 @@ def weights(
 
     Example:
         tfsmith weights model.ckpt-1603 --model-only --stats
+        tfsmith weights tf_model.h5 --map huggingface -o model.safetensors
         tfsmith weights bert_model.ckpt --map bert-to-huggingface --config bert_config.json -o model.safetensors
     """
     if compare is not None and out is not None:
         raise UsageError("{compare} writes nothing", remedy="leave one of them out")
+    if draft_map is not None and (compare is not None or out is not None or map is not None):
+        raise UsageError("{draft_map} prints a map and does nothing else", remedy="leave the other options out")
     for option, value in (("metadata", metadata), ("max_shard_size", max_shard_size)):
         if value and out is None:
             raise UsageError(f"{{{option}}} goes with {{out}}", remedy="add {out}, such as {out='model.safetensors'}")
@@ -221,12 +238,19 @@ def weights(
         raise UsageError(f"a scope of {scopes} words holds nothing", remedy="pass 1 or more")
     size = None if max_shard_size is None else _bytes(max_shard_size)
     opened = open_model(model, options)
-    names = None if map is None else _find_map(map)
+    names = None if map is None or map == HUGGINGFACE else _find_map(map)
     found = _weights_for(names, opened, constants=constants)
     found = select_weights(found, match, excluded, training=training)
     path = str(model) if isinstance(model, (str, os.PathLike)) else str(found.path or "")
     notes: tuple[str, ...] = ()
-    if names is not None:
+    if draft_map is not None:
+        return _drafted(found, path, load_weights(draft_map, constants=constants, training=training))
+    if map == HUGGINGFACE:
+        config = config or _config_beside(found)
+        mapped = map_weights(found, map, config=config, task=task, reverse=reverse, strict=strict)
+        notes = (_left_over(mapped.left_over, found),) if mapped.left_over else ()
+        found = mapped.weights
+    elif names is not None:
         found, notes = (found, ()) if reverse else _named_for(names, opened, found)
         mapped = map_weights(found, names, config=config, task=task, reverse=reverse, strict=strict)
         notes += (_left_over(mapped.left_over, found),) if mapped.left_over else ()
@@ -237,7 +261,7 @@ def weights(
         raise UsageError(f"{{{option}}} goes with {{map}}", remedy="add {map}, such as {map='bert'}")
     if finite:
         require_finite(found)
-    read = tuple(one for one in (map, config) if one is not None)
+    read = tuple(one for one in (map, config) if one is not None and one != HUGGINGFACE)
     report = WeightReport(found, path, read=read, notes=notes)
     if compare is not None:
         second = load_weights(compare, constants=constants)
@@ -249,6 +273,24 @@ def weights(
     rows = weight_rows(found, stats=stats, sort=sort)
     totals = None if scopes is None else tuple(scope_rows(rows, scopes))
     return replace(report, rows=tuple(rows), scopes=totals)
+
+
+def _drafted(found: Weights, path: str, other: Weights) -> WeightReport:
+    """A map from the names of one file to those of another, as text."""
+    from tfsmith.weights.pairs import draft_map  # no other use of the verb needs it
+
+    draft = draft_map(found, other)
+    notes = []
+    for count, what in ((len(draft.left), "left over"), (len(draft.missing), "without a source")):
+        if count:
+            notes.append(f"{human_count(count)} weights are {what}; the end of the map names them")
+    return WeightReport(found, path, notes=tuple(notes), draft=draft.text)
+
+
+def _config_beside(weights: Weights) -> Path | None:
+    """The config of a transformers model, if it lies beside the weights."""
+    beside = None if weights.path is None else weights.path.with_name("config.json")
+    return beside if beside is not None and beside.is_file() else None
 
 
 def _weights_for(names: WeightMap | None, model: Model, *, constants: bool = False) -> Weights:
@@ -395,7 +437,7 @@ def load_weights(
 
     Args:
         source: A model, or what `load` takes: a checkpoint, a SavedModel, a `.meta` with its checkpoint, a frozen graph
-            (whose constants that were variables count), a `.safetensors` file or its index, an `.npz`.
+            (whose constants that were variables count), a `.safetensors` file or its index, an `.npz`, a Keras file.
         match: Globs of names to take; all by default.
         excluded: Globs of names to leave out.
         training: Whether to keep what only training needs: slots of optimizers, the global step.
@@ -414,7 +456,7 @@ def save_weights(
     weights: Tensors,
     path: FilePath,
     *,
-    as_: Literal["checkpoint", "npz", "safetensors"] | None = None,
+    as_: Literal["checkpoint", "npz", "safetensors", "h5", "keras"] | None = None,
     metadata: Texts | None = None,
     max_shard_bytes: int | None = None,
     inputs: Files = (),
@@ -424,7 +466,8 @@ def save_weights(
 
     Args:
         weights: Tensors or arrays by name; `load_weights` gives them.
-        path: `NAME.safetensors`, `NAME.npz`, or `NAME.ckpt`: a checkpoint that TensorFlow restores by names.
+        path: `NAME.safetensors`, `NAME.npz`, `NAME.h5` or `NAME.keras`, or `NAME.ckpt`: a checkpoint that TensorFlow
+            restores by names.
         as_: What to write, whatever the name says.
         metadata: What to store beside them, as text by key, on top of what their own file said. Not in checkpoints.
         max_shard_bytes: For safetensors: begin another file where one would hold more; an index names them all.
@@ -444,9 +487,12 @@ def save_weights(
     given = Weights.of(weights)
     stored = {**given.metadata, **(metadata or {})}
     destination = destination_of(path, as_, "checkpoint", may=WEIGHT_KINDS)
-    if metadata and destination.kind == "checkpoint":
-        remedy = "leave it out, or write .npz or .safetensors"
-        raise UsageError("a checkpoint holds no metadata", path=path, remedy=remedy)
+    if metadata and destination.kind in ("checkpoint", "keras"):
+        remedy = "leave it out, or write .npz, .h5 or .safetensors"
+        what = (
+            "a checkpoint holds no metadata" if destination.kind == "checkpoint" else "a .keras file holds only its own"
+        )
+        raise UsageError(what, path=path, remedy=remedy)
     with destination.output((*given.files, *inputs), force=force) as output:
         place = destination.at(output.aside)
         files = write_weights(given, place, metadata=stored, max_shard_bytes=max_shard_bytes)
@@ -499,6 +545,8 @@ def map_weights(
         NotFoundInModelError: Weights are missing, or, if `strict`, left over.
         InvalidModelError: A shape is not what the config says; names the weight, both shapes and the field.
     """
+    if map == HUGGINGFACE:
+        return _map_huggingface(weights, config, task=task, reverse=reverse, strict=strict)
     found = map if isinstance(map, WeightMap) else _find_map(map)
     sizes = config if config is None or isinstance(config, Mapping) else _read_config(Path(config))
     notes: tuple[str, ...] = ()
@@ -519,6 +567,24 @@ def map_weights(
         remedy = "leave them out ({excluded}), or choose another task or map"
         raise NotFoundInModelError(_left_over(mapped.left_over, given), path=given.path, remedy=remedy)
     return replace(mapped, notes=notes)
+
+
+def _map_huggingface(
+    weights: TensorsOrPath, config: Config | None, *, task: str | None, reverse: bool, strict: bool
+) -> Mapped:
+    from tfsmith.weights.huggingface import map_huggingface
+
+    for option, value in (("task", task), ("reverse", reverse)):
+        if value:
+            what = f"{{{option}}} does not go with the map {HUGGINGFACE!r}, which reads names alone"
+            raise UsageError(what, remedy="leave it out")
+    given = Weights.of(weights) if isinstance(weights, Mapping) else load_weights(weights)
+    sizes = config if config is None or isinstance(config, Mapping) else _read_config(Path(config))
+    mapped = map_huggingface(given, sizes)
+    if strict and mapped.left_over:
+        remedy = "leave them out ({excluded})"
+        raise NotFoundInModelError(_left_over(mapped.left_over, given), path=given.path, remedy=remedy)
+    return mapped
 
 
 @checked

@@ -124,7 +124,7 @@ def summarize(model: Model) -> Summary:
     slots = {name: tensor for name, tensor in in_checkpoint.items() if is_optimizer_slot(name)}
     if not model.has_graph:
         kind = f"checkpoint (V{model.checkpoint.version})" if model.checkpoint else "weights"
-        title = f"{kind} without a graph"
+        title = f"{kind} without a graph" if model.keras is None else model.keras.title
         return Summary(
             title,
             variables=_total(in_checkpoint.values()),

@@ -66,6 +66,10 @@ def compare_weights(
 ) -> Iterator[Comparison]:
     """Compares weight by weight, by name (`pair_weights`). Reads both in pieces: memory does not grow with them.
 
+    Where one of them is a Keras file, whose names may be those of layers or mere numbers, what no name pairs is paired
+    by value, and last by a shape that only one weight of each has; its name then tells both. What one file holds twice
+    counts as what it is a copy of.
+
     Args:
         first: Some weights.
         second: Others.
@@ -74,7 +78,10 @@ def compare_weights(
     Raises:
         ChecksumError: Values are not what was written.
     """
-    for name, one, other in sorted(pair_weights(first, second), key=lambda pair: pair[0]):
+    pairs = pair_weights(first, second)
+    if any(isinstance(one, Weights) and one.keras is not None for one in (first, second)):
+        pairs = iter(_pair_the_rest(list(pairs)))
+    for name, one, other in sorted(pairs, key=lambda pair: pair[0]):
         if one is None or other is None:
             verdict: Verdict = "only in second" if one is None else "only in first"
             yield Comparison(name, verdict, one, other)
@@ -111,6 +118,47 @@ def pair_weights(
             yield shared, first[key], left.pop(known[shared])
     for key, tensor in left.items():
         yield _names(second, key)[0] if _names(second, key) else key, None, tensor
+
+
+def _copies(done: list[_Named], left: dict[str, Tensor], right: dict[str, Tensor]) -> Iterator[_Named]:
+    """What a file holds once more under another name, as Keras 3 exports models, with what it is a copy of."""
+    from tfsmith.weights.pairs import pair_by_value
+
+    for side, rest in ((1, left), (2, right)):
+        while rest:
+            paired = [(name, other if side == 1 else one) for name, one, other in done]
+            partners = {name: tensor for name, tensor in paired if tensor is not None}
+            found = pair_by_value(rest, partners)
+            for pair in found:
+                copy, partner = rest.pop(pair.first), partners[pair.second]
+                first, second = (copy, partner) if side == 1 else (partner, copy)
+                yield f"{pair.second} = {pair.first}", first, second
+            if not found:
+                break
+
+
+_Named = tuple[str, "Tensor | None", "Tensor | None"]
+
+
+def _pair_the_rest(pairs: list[_Named]) -> list[_Named]:
+    """The pairs, and what has no partner by name paired by value, then by a shape that fits once."""
+    from tfsmith.weights.pairs import pair_by_value  # names pair nearly all files
+
+    left = {name: one for name, one, other in pairs if one is not None and other is None}
+    right = {name: other for name, one, other in pairs if other is not None and one is None}
+    done = [pair for pair in pairs if pair[1] is not None and pair[2] is not None]
+    found = [(pair.first, pair.second) for pair in pair_by_value(left, right)]
+    used = {name for pair in found for name in pair}
+    for name, tensor in left.items():
+        fitting = [other for other in right if other not in used and right[other].shape == tensor.shape]
+        alone = sum(other not in used and left[other].shape == tensor.shape for other in left) == 1
+        if name not in used and alone and len(fitting) == 1:
+            found.append((name, fitting[0]))
+    for one, other in found:
+        done.append((one if one == other else f"{one} = {other}", left.pop(one), right.pop(other)))
+    done += _copies(done, left, right)
+    done += [(name, tensor, None) for name, tensor in left.items()]
+    return done + [(name, None, tensor) for name, tensor in right.items()]
 
 
 def _names(weights: Mapping[str, Tensor], key: str) -> tuple[str, ...]:

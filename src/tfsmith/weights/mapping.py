@@ -305,7 +305,9 @@ class _Work:
     ) -> list[Tensor]:
         """The tensors of one rule. The axis and the rows are those of the map's source side, before a transpose."""
         label = " + ".join(names)
-        made = [_transposed(tensor) for tensor in tensors] if rule.transpose and reverse else list(tensors)
+        made = list(tensors)
+        if rule.transpose and reverse:
+            made = [_transposed(tensor, rule.transpose, label, reverse=True) for tensor in tensors]
         if len(made) > 1:
             made = [_joined(made, rule.axis, label)]
         if count > 1:
@@ -314,14 +316,19 @@ class _Work:
             rows = config_size(self._config, rule.rows)
             made = [_with_rows(tensor, rows, label) for tensor in made]
         if rule.transpose and not reverse:
-            made = [_transposed(tensor) for tensor in made]
+            made = [_transposed(tensor, rule.transpose, label) for tensor in made]
         if rule.cast is not None and not reverse:
             made = [cast_tensor(tensor, dtype_named(rule.cast), label) for tensor in made]
         return made
 
 
-def _transposed(tensor: Tensor) -> Tensor:
+def _transposed(tensor: Tensor, order: bool | tuple[int, ...], label: str, *, reverse: bool = False) -> Tensor:
+    """The tensor with its axes reversed, or in an order; `reverse` undoes that."""
     rank = tensor.shape.rank or 0
+    if isinstance(order, tuple):
+        if len(order) != rank:
+            raise _misfit(f"{tensor.shape} has no {len(order)} axes", label)
+        return TransposedTensor(tensor, tuple(order.index(axis) for axis in range(rank)) if reverse else order)
     return tensor if rank < 2 else TransposedTensor(tensor, tuple(reversed(range(rank))))
 
 

@@ -12,8 +12,10 @@ from tfsmith.errors import UsageError
 from tfsmith.ir.names import nearest
 from tfsmith.records import field, record
 
-__all__ = ["Template", "Rule", "Task", "Drop", "WeightMap", "builtin_map", "builtin_maps", "parse_map"]
+__all__ = ["HUGGINGFACE", "Template", "Rule", "Task", "Drop", "WeightMap", "builtin_map", "builtin_maps", "parse_map"]
 
+HUGGINGFACE = "huggingface"
+"""The map that is a set of rules for names, and no table: `tfsmith.weights.huggingface`."""
 _HOLE = re.compile(r"\{(\w+)(?::(\w+))?\}")
 _KINDS = {None: r"\d+", "word": r"[^/.]+", "path": r".+"}
 
@@ -76,7 +78,7 @@ class Rule:
 
     sources: tuple[str, ...]
     targets: tuple[str, ...]
-    transpose: bool = False
+    transpose: bool | tuple[int, ...] = False
     axis: int = 0
     rows: str | None = None
     cast: str | None = None
@@ -141,7 +143,7 @@ def builtin_map(name: str) -> WeightMap:
     """
     names = builtin_maps()
     if name not in names:
-        near = nearest(name, names) or names
+        near = nearest(name, (*names, HUGGINGFACE)) or (*names, HUGGINGFACE)
         remedy = f"there are {', '.join(near)}; or pass a file of your own, NAME.toml"
         raise UsageError(f"there is no map {name!r}", remedy=remedy)
     return parse_map((_FOLDER / f"{name}.toml").read_text("utf-8"), name)
@@ -270,7 +272,7 @@ class _Reader:
         return Rule(
             sources,
             targets,
-            self.flag(table, "transpose"),
+            self._transpose(table),
             axis,
             self.text(table, "rows", "") or None,
             self.text(table, "cast", "") or None,
@@ -279,6 +281,15 @@ class _Reader:
             self.flag(table, "optional"),
             self.flag(table, "copy"),
         )
+
+    def _transpose(self, table: Mapping[str, Any]) -> bool | tuple[int, ...]:
+        """Whether axes are reversed; or their order."""
+        found = table.get("transpose", False)
+        if not isinstance(found, list):
+            return self.flag(table, "transpose")
+        if not all(type(axis) is int for axis in found) or sorted(found) != list(range(len(found))):
+            raise self.problem(f"transpose = {found!r} is no order of axes, such as [3, 2, 0, 1]")
+        return tuple(found)
 
     def _tasks(self, table: Mapping[str, Any], known: set[str]) -> tuple[str, ...]:
         found = self.texts(table, "tasks")

@@ -48,6 +48,8 @@ def select_weights(
             remedy = f"the nearest names are {', '.join(near)}" if near else "leave the glob out to see all names"
             raise NotFoundInModelError(f"no weight is called {glob!r}", path=weights.path, remedy=remedy)
     dropped = set() if training else training_names(weights)
+    if not training:
+        dropped |= {key for key, names in weights.names.items() if training_names(names[:1])}
     kept = {
         name: tensor
         for name, tensor in weights.items()
@@ -82,14 +84,17 @@ def weights_of(model: Model, *, constants: bool = False) -> Weights:
         metadata = model.variables.metadata
         files |= dict.fromkeys(model.variables.files)
     names: Mapping[str, tuple[str, ...]] = {}
+    keras = model.keras
     if constants:
         tensors: Mapping[str, Tensor] = {node.name: value for node, value in _constants(model)}
     elif model.variables or not model.has_graph:
         names = variable_names(model)
+        if isinstance(model.variables, Weights):
+            names = {**model.variables.names, **names}
         tensors = {name: tensor for name, tensor in model.variables.items() if name != OBJECT_GRAPH_KEY}
     else:
         tensors = _frozen(model)
-    return Weights(tensors, metadata, tuple(files), model.path, names=names)
+    return Weights(tensors, metadata, tuple(files), model.path, names=names, keras=keras)
 
 
 def _constants(model: Model) -> list[tuple[Node, Tensor]]:

@@ -34,7 +34,7 @@ from tfsmith.ir.weights import Weights
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_RANK
 from tfsmith.records import record
 from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, SpanFile
 
 if TYPE_CHECKING:
     import numpy
@@ -59,7 +59,7 @@ def open_npz(span: Span, path: Path | None = None) -> Weights:
         UnsupportedError: An array is of a type that is no tensor's, such as a pickled object.
     """
     try:
-        archive = zipfile.ZipFile(_SpanFile(span))
+        archive = zipfile.ZipFile(SpanFile(span))
     except _BROKEN as error:
         raise CorruptFileError(f"no sound zip archive ({error})", path=span.name, remedy=_REMEDY) from error
     tensors: dict[str, Tensor] = {}
@@ -190,42 +190,6 @@ class _Stream:
 
     def flush(self) -> None:
         """There is nothing to do."""
-
-
-class _SpanFile(io.RawIOBase):
-    """A span as a file to read from."""
-
-    def __init__(self, span: Span) -> None:
-        self._span = span
-        self._at = 0
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def tell(self) -> int:
-        """Where it is."""
-        return self._at
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        """Goes somewhere else."""
-        self._at = offset + (0, self._at, len(self._span))[whence]
-        if self._at < 0:
-            raise ValueError("an offset before the file")
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        """Reads some bytes."""
-        stop = min(self._at + len(buffer), len(self._span))
-        count = max(0, stop - self._at)
-        if count:
-            buffer[:count] = self._span.sub(self._at, stop).tobytes()
-            self._at += count
-        return count
 
 
 @record(eq=False)

@@ -1,0 +1,1 @@
+"""Keras files: `.h5`, `.weights.h5`, `.keras`, and the metadata of SavedModels."""

@@ -1,0 +1,351 @@
+"""Keras files open as their own Keras reads them; they are written, compared and refused where they should be."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import lzma
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy
+import pytest
+
+import tfsmith
+from tfsmith.cli.main import main
+from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, UnsupportedError, UsageError, WrongFileError
+from tfsmith.ir.keras import KerasFile, layer_rows
+
+DATA = Path(__file__).parents[1] / "data/keras"
+NAMES = ("keras-1.2", "keras-2.2", "tf-keras-2.19")
+
+
+def unpacked(folder: Path, name: str) -> Path:
+    path = folder / name
+    path.write_bytes(lzma.decompress((DATA / f"{name}.xz").read_bytes()))
+    return path
+
+
+def keras_of(path: Path) -> KerasFile:
+    found = tfsmith.load(path).keras
+    assert found is not None
+    return found
+
+
+def digest(values: Any) -> str:
+    return hashlib.sha256(numpy.asarray(values).tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_old_model_is_what_its_keras_reads(name: str, tmp_path: Path) -> None:
+    path = unpacked(tmp_path, f"{name}.h5")
+    facts = json.loads((DATA / f"{name}.json").read_text("utf-8"))
+    model = tfsmith.load(path)
+    keras = keras_of(path)
+    found = [
+        [layer.name, list(model.variables[key].shape.dims or ()), digest(model.variables[key])]
+        for layer in keras.layers
+        for key in layer.all_weights()
+    ]
+    assert found == facts["weights"]
+    assert keras.keras_version == facts["keras"]
+    assert keras.training is not None
+    assert keras.optimizer
+    assert set(keras.optimizer) & set(tfsmith.load_weights(path, training=False)) == set()
+
+
+def test_the_layouts_of_one_model_hold_the_same(tmp_path: Path) -> None:
+    first, second, third = (unpacked(tmp_path, f"tf-keras-2.19{ending}") for ending in (".h5", ".keras", ".weights.h5"))
+    for other in (second, third):
+        found = tfsmith.compare_weights(
+            tfsmith.load_weights(first, training=False), tfsmith.load_weights(other, training=False)
+        )
+        assert [one.verdict for one in found] == ["same"] * 11
+    rows = list(layer_rows(keras_of(second).layers, tfsmith.load(second).variables))
+    assert [(row.class_name, row.parameters) for row in rows] == [
+        ("InputLayer", 0),
+        ("Conv2D", 40),
+        ("BatchNormalization", 16),
+        ("Reshape", 0),
+        ("LSTM", 600),
+        ("Dense", 18),
+    ]
+
+
+@pytest.mark.parametrize("ending", [".h5", ".npz", ".safetensors", ".ckpt"])
+def test_names_and_values_are_kept_there_and_back(ending: str, tmp_path: Path) -> None:
+    source = unpacked(tmp_path, "keras-2.2.h5")
+    target = tmp_path / f"there{ending}"
+    tfsmith.convert(source, target)
+    back = tmp_path / "back.h5"
+    tfsmith.save_weights(tfsmith.load_weights(target), back)
+    for one in (target, back):
+        assert set(tfsmith.load_weights(one)) == set(tfsmith.load_weights(source))
+        assert all(found.verdict == "same" for found in tfsmith.compare_weights(source, one))
+    if ending == ".h5":
+        assert keras_of(target).config == keras_of(source).config
+        assert [layer.name for layer in keras_of(target).layers] == [layer.name for layer in keras_of(source).layers]
+
+
+def test_what_a_keras_archive_can_hold(tmp_path: Path) -> None:
+    archive = unpacked(tmp_path, "tf-keras-2.19.keras")
+    again = tmp_path / "again.keras"
+    tfsmith.convert(archive, again)
+    assert all(found.verdict == "same" for found in tfsmith.compare_weights(archive, again))
+    assert keras_of(again).config == keras_of(archive).config
+    plain = tmp_path / "plain.weights.h5"
+    tfsmith.convert(archive, plain)
+    assert all(found.verdict == "same" for found in tfsmith.compare_weights(archive, plain))
+    old = unpacked(tmp_path, "keras-2.2.h5")
+    with pytest.raises(
+        UsageError, match=r"the config is of Keras 2\.2\.4, which a \.keras file of Keras 3 cannot hold"
+    ):
+        tfsmith.convert(old, tmp_path / "no.keras")
+    with pytest.raises(UsageError, match=r"'conv2d_1/kernel' is none; write NAME\.h5"):
+        tfsmith.convert(old, tmp_path / "no.weights.h5")
+    with pytest.raises(UsageError, match="does not say in which order its layers are"):
+        tfsmith.convert(plain, tmp_path / "no.h5")
+    with pytest.raises(UsageError, match="come without a Keras config"):
+        tfsmith.save_weights({"a": numpy.zeros(3, "float32")}, tmp_path / "no.keras")
+    assert sorted(path.name for path in tmp_path.glob("no*")) == []
+
+
+def test_types_and_odd_layouts(tmp_path: Path) -> None:
+    path = tmp_path / "odd.h5"
+    values = numpy.arange(600, dtype="float32").reshape(20, 30)
+    with h5py.File(path, "w") as file:
+        group = file.create_group("layer")
+        group.create_dataset("packed:0", data=values, compression="gzip", shuffle=True, chunks=(7, 11))
+        group.create_dataset("turned:0", data=values.astype(">f8"))
+        group.create_dataset("half:0", data=values.astype("float16"))
+        group.create_dataset("flag:0", data=numpy.array(True))
+        group.create_dataset("none:0", data=numpy.zeros((0, 3), "int32"))
+        group.attrs["weight_names"] = [b"packed:0", b"turned:0", b"half:0", b"flag:0", b"none:0"]
+        file.attrs["layer_names"] = [b"layer"]
+    found = tfsmith.load_weights(path)
+    assert list(found) == ["packed", "turned", "half", "flag", "none"]
+    for name, kind in (("packed", "float32"), ("turned", "float64"), ("half", "float16")):
+        assert found[name].dtype.name == kind
+        assert (found[name].numpy() == values).all()
+        assert b"".join(bytes(piece) for piece in found[name].parts() if isinstance(piece, bytes)) in (
+            values.astype(kind).tobytes(),
+            b"",
+        )
+    assert found["flag"].numpy() == numpy.array(True)
+    assert found["none"].shape.dims == (0, 3)
+    many = tmp_path / "many.h5"
+    names = {f"layer_with_a_long_name_{number:05d}/kernel": numpy.array([number], "float32") for number in range(4000)}
+    tfsmith.save_weights(names, many)  # more names than one attribute holds
+    assert {name: tensor.numpy()[0] for name, tensor in tfsmith.load_weights(many).items()} == {
+        name: value[0] for name, value in names.items()
+    }
+
+
+def weights_file(path: Path, fill: Any) -> Path:
+    with h5py.File(path, "w") as file:
+        group = file.create_group("a")
+        group.attrs["weight_names"] = [b"w:0"]
+        file.attrs["layer_names"] = [b"a"]
+        fill(file, group)
+    return path
+
+
+def _external_data(file: Any, group: Any) -> None:
+    group.create_dataset("w:0", (4,), "float32", external=[("/etc/hostname", 0, 16)])
+
+
+def _virtual(file: Any, group: Any) -> None:
+    layout = h5py.VirtualLayout((4,), "float32")
+    layout[:] = h5py.VirtualSource("other.h5", "w", (4,))
+    group.create_virtual_dataset("w:0", layout)
+
+
+def _huge(file: Any, group: Any) -> None:
+    group.create_dataset("w:0", (2**40,), "float32", chunks=(2**20,), compression="gzip")
+
+
+def _never_written(file: Any, group: Any) -> None:
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_alloc_time(h5py.h5d.ALLOC_TIME_LATE)
+    h5py.h5d.create(group.id, b"w:0", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((2**40,)), plist)
+
+
+def _big_chunk(file: Any, group: Any) -> None:
+    group.create_dataset("w:0", (2**27,), "float32", chunks=(2**27,), compression="gzip", fillvalue=0)[:1] = 1
+
+
+def _cycle(file: Any, group: Any) -> None:
+    group["w:0"] = group
+
+
+def _pickled(file: Any, group: Any) -> None:
+    group.create_dataset("w:0", data=numpy.void(b"\x80\x04cos\nsystem\n."))
+
+
+HOSTILE = [
+    (lambda file, group: group.__setitem__("w:0", h5py.SoftLink("/b")), UnsupportedError, "a link by name"),
+    (lambda file, group: group.__setitem__("w:0", h5py.ExternalLink("x.h5", "/b")), UnsupportedError, "another file"),
+    (_external_data, UnsupportedError, "its values lie in other files"),
+    (_virtual, UnsupportedError, "its values lie in other files"),
+    (_huge, LimitError, "0 bytes are stored for a shape of 4398046511104"),
+    (_never_written, CorruptFileError, "its shape takes 4398046511104 bytes, but 0 are stored"),
+    (_big_chunk, LimitError, "in pieces of 536870912"),
+    (_cycle, CorruptFileError, "a group is there twice"),
+    (_pickled, UnsupportedError, "its values are no numbers"),
+    (lambda f, g: g.create_dataset("w:0", data=g.ref, dtype=h5py.ref_dtype), UnsupportedError, "references to objects"),
+    (lambda f, g: g.create_dataset("w:0", data="text"), UnsupportedError, "its values are no numbers"),
+    (lambda f, g: g.attrs.__setitem__("x", f.ref), UnsupportedError, "is a reference to an object"),
+    (lambda f, g: g.create_dataset("w:0", data=numpy.zeros(9, "f4"), scaleoffset=2, chunks=(9,)), UnsupportedError,
+     "for which HDF5 would load a library"),
+    (lambda f, g: None, CorruptFileError, "the weight 'w:0' is listed, but is not there"),
+    (lambda f, g: f.attrs.__setitem__("layer_names", [b"gone"]), CorruptFileError, "the layer 'gone' is listed"),
+    (lambda f, g: f.attrs.__setitem__("model_config", "[" * 5000), CorruptFileError, ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("fill", "kind", "says"), HOSTILE)
+def test_hostile_hdf5_is_refused(fill: Any, kind: type[TfsmithError], says: str, tmp_path: Path) -> None:
+    path = weights_file(tmp_path / "evil.h5", fill)
+    with pytest.raises(kind) as caught:
+        tfsmith.load(path)
+    assert says in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+def test_texts_that_share_one_place_are_bounded(tmp_path: Path) -> None:
+    """A heap holds a text once, and thousands of names may be that text: a bomb that HDF5 would unpack in memory."""
+    text = "x" * 2_000_000
+    path = tmp_path / "bomb.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = numpy.array([text] + ["y"] * 3999, dtype=h5py.string_dtype())
+    with pytest.raises(LimitError, match="may hold 4000 texts"):
+        tfsmith.load(path)
+
+
+def test_hdf5_of_others_is_refused(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        file["images"] = numpy.zeros((3, 4))
+    with pytest.raises(WrongFileError, match="neither Keras' weights nor a model"):
+        tfsmith.load(tmp_path / "data.h5")
+
+
+def test_content_decides_and_not_the_name(tmp_path: Path) -> None:
+    (tmp_path / "f.pb").write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(100))
+    with pytest.raises(CorruptFileError, match=r"HDF5 cannot read it .*; the file is cut off or damaged"):
+        tfsmith.load(tmp_path / "f.pb")
+    with zipfile.ZipFile(tmp_path / "g.pb", "w") as archive:
+        for name in ("metadata.json", "config.json", "model.weights.h5"):
+            archive.writestr(name, b"x")
+    with pytest.raises(CorruptFileError, match=r"config\.json is no sound JSON"):
+        tfsmith.load(tmp_path / "g.pb")
+
+
+def test_hostile_archives_are_refused(tmp_path: Path) -> None:
+    source = unpacked(tmp_path, "tf-keras-2.19.keras")
+    with zipfile.ZipFile(source) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+
+    def made(name: str, rows: list[tuple[str, bytes]], method: int = zipfile.ZIP_STORED) -> Path:
+        with zipfile.ZipFile(tmp_path / name, "w", method) as archive, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # zipfile warns of a name that is there twice
+            for member, data in rows:
+                archive.writestr(member, data)
+        return tmp_path / name
+
+    packed = made("packed.keras", list(members.items()), zipfile.ZIP_DEFLATED)
+    assert all(one.verdict == "same" for one in tfsmith.compare_weights(source, packed))
+    twice = made("twice.keras", [*members.items(), ("config.json", b"{}")])
+    with pytest.raises(CorruptFileError, match="a file is in the archive twice"):
+        tfsmith.load(twice)
+    bomb = made("bomb.keras", [*[*members.items()][:2], ("model.weights.h5", bytes(70_000_000))], zipfile.ZIP_DEFLATED)
+    with pytest.raises(TfsmithError):
+        tfsmith.load(bomb)
+    large = made("large.keras", [("config.json", b" " * 70_000_000), ("metadata.json", b"{}")], zipfile.ZIP_DEFLATED)
+    with pytest.raises(LimitError, match="more than any real one"):
+        tfsmith.load(large)
+    lone = made("lone.keras", [("config.json", members["config.json"]), ("metadata.json", b"{}")])
+    with pytest.raises(UnsupportedError, match=r"the archive has no model\.weights\.h5"):
+        tfsmith.load(lone)
+
+
+@pytest.mark.slow
+def test_damaged_files_raise_errors_of_ours(tmp_path: Path) -> None:
+    """Cut anywhere, or with bytes changed in their structure: an error, or weights, and no other exception."""
+    data = lzma.decompress((DATA / "keras-1.2.h5.xz").read_bytes())
+    random = numpy.random.default_rng(3)
+    path = tmp_path / "m.h5"
+    for number in range(60):
+        bad = bytearray(data[: int(random.integers(100, len(data)))] if number % 2 else data)
+        for at in random.integers(0, len(bad), 6):
+            bad[at] = int(random.integers(0, 256))
+        path.write_bytes(bytes(bad))
+        try:
+            for tensor in tfsmith.load(path).variables.values():
+                tensor.numpy()
+        except TfsmithError:
+            continue
+
+
+def test_what_needs_a_graph_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = unpacked(tmp_path, "keras-1.2.h5")
+    for verb in (["freeze", str(path), "-o", str(tmp_path / "f.pb")], ["run", str(path)], ["show", str(path), "--ops"]):
+        assert main(verb) == 2
+        told = capsys.readouterr().err
+        assert "a Keras file holds layers and weights, but no graph" in told
+        assert "export a SavedModel with Keras (model.export)" in told
+        assert told.count("\n") == 1
+
+
+def test_show_and_scan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = unpacked(tmp_path, "keras-2.2.h5")
+    assert main(["show", str(path)]) == 0
+    told = capsys.readouterr().out
+    for words in (
+        "Keras model (.h5)",
+        "Keras 2.2.4, backend tensorflow",
+        "Sequential 'sequential_1', 5 layers",
+        "optimizer Adam, learning rate 0.001, loss mse",
+        "conv2d_1               Conv2D              kernel [3, 3, 1, 4], bias [4]",
+        "are an optimizer's",
+    ):
+        assert words in told
+    assert tfsmith.scan(path)
+    config = json.loads(keras_of(path).config)
+    config["config"]["layers"][2] = {
+        "class_name": "Lambda",
+        "config": {"name": "l", "function": ["4wEAAA==", None, None]},
+    }
+    config["config"]["layers"][4]["class_name"] = "MyDense"
+    with h5py.File(path, "r+") as file:
+        file.attrs["model_config"] = json.dumps(config)
+    found = [(one.level, one.what) for one in tfsmith.scan(path).findings]
+    assert ("dangerous", "Lambda layer 'l' holds compiled Python code") in found
+    assert ("suspicious", "layer 'answers' is of the user's own class 'MyDense'") in found
+    assert main(["show", str(path), "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["keras"]["runs_code"]) == 2
+
+
+def test_without_h5py_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = unpacked(tmp_path, "keras-1.2.h5")
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    with pytest.raises(UnsupportedError, match=r"pip install 'tfsmith\[keras\]'"):
+        tfsmith.load(path)
+
+
+def test_compare_does_not_call_other_weights_equal(tmp_path: Path) -> None:
+    path = unpacked(tmp_path, "tf-keras-2.19.h5")
+    values = {name: tensor.numpy() for name, tensor in tfsmith.load_weights(path, training=False).items()}
+    changed = {f"other/{name}": value for name, value in values.items()}
+    tfsmith.save_weights(changed, tmp_path / "same.npz")
+    assert {
+        one.verdict
+        for one in tfsmith.compare_weights(tfsmith.load_weights(path, training=False), tmp_path / "same.npz")
+    } == {"same"}
+    name = "other/answers/kernel"
+    changed[name] = changed[name] + numpy.float32(1e-3)
+    tfsmith.save_weights(changed, tmp_path / "other.npz")
+    found = tfsmith.compare_weights(tfsmith.load_weights(path, training=False), tmp_path / "other.npz")
+    assert [one.verdict for one in found if one.verdict != "same"] == ["differs"]
