@@ -30,6 +30,7 @@ TWO_FORMS = {
     "--signature": "the key of a signature: one that is there, or one that is made and may be followed by others",
     "--outputs": "show lists the outputs that all others take by name",
     "--verify": "show takes it for --checksums, as it always did; view takes the model to verify with",
+    "--inputs": "what is fed to a run; convert takes the inner tensors that are to be inputs of the ONNX model",
     "--only": "which variables, by globs; of a diff, which sections",
     "--output": "verify takes it for --outputs, all others for --out",
     "--op": "the op of a new node, or the ops of nodes to configure",

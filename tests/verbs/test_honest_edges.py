@@ -313,7 +313,7 @@ def test_case_8_data_are_inputs_too(folder: Path, option: str) -> None:
 
 def test_case_9_endings(folder: Path, says: Says) -> None:
     said = says(2, "freeze", "frozen.pb", "-o", "m.onnx")
-    assert said.startswith("error: m.onnx: only `tfsmith convert` writes ONNX; use .pb (GraphDef), .pbtxt (its text), ")
+    assert said.startswith("error: m.onnx: ONNX is what convert writes, and no other verb; use .pb (GraphDef), .pbtxt (its text), ")
     said = says(2, "weights", "training", "-o", "x.pt")
     listed = "use .ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"
     assert said == f"error: x.pt: the ending .pt is of no kind of file that is written; {listed}\n"
@@ -465,7 +465,9 @@ def test_case_12_every_public_function_checks_what_it_takes(
 def _needed(function: Any) -> list[str]:
     plain = function.__wrapped__ if hasattr(function, "__wrapped__") else function
     names = plain.__code__.co_varnames[: plain.__code__.co_argcount]
-    return list(names[: len(names) - len(plain.__defaults__ or ())])
+    more = plain.__code__.co_varnames[plain.__code__.co_argcount :][: plain.__code__.co_kwonlyargcount]
+    by_name = (name for name in more if name not in (plain.__kwdefaults__ or {}))
+    return [*names[: len(names) - len(plain.__defaults__ or ())], *by_name]
 
 
 def _fits(kind: str, value: Any) -> bool:

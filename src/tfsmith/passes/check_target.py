@@ -102,8 +102,8 @@ def find_target(name: str) -> Target:
         return _simple(wanted, wanted)
     if wanted == "tflite-flex":
         return _simple(wanted, "tflite", "flex")
-    names = target_names()
-    near = nearest(wanted, names) or ["migraphx", "openvino", "tflite", "tf2onnx", names[-1]]
+    names = ["onnx", *target_names()]  # that one has no table: a verb tries it
+    near = nearest(wanted, names) or ["onnx", "migraphx", "openvino", "tflite", names[-1]]
     remedy = f"near are {', '.join(near)}; {{list_targets()}} shows all"
     raise UsageError(f"there is no target {name!r}", remedy=remedy)
 
