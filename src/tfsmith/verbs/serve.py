@@ -125,7 +125,7 @@ def serve(
         configs = read_model_config(model_config)
     else:
         configs = [ModelConfig(name or _name_of(path), os.fspath(path or ""), labels=_labels(labels or {}))]
-        if not versions_of(configs[0]) and not Path(configs[0].path).is_dir():
+        if not configs[0].path or (not versions_of(configs[0]) and not Path(configs[0].path).is_dir()):
             open_model(configs[0].path, {}, needs_graph="serve")  # says what is wrong with it
     _check_names([one.name for one in configs])
     check_installed()
