@@ -96,7 +96,7 @@ def serve_models(
                 raise _taken(addresses.host, addresses.grpc_port, "grpc_port")
         with _early_stop():
             _in_thread(repository.poll)
-        _check_any(repository)
+        _check_any(repository, log)
         repository.start(poll)
         if grpc_server is not None:
             grpc_server.start()
@@ -157,15 +157,18 @@ def _early_stop() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _check_any(repository: Repository) -> None:
-    """Refuses to start where a model was found and none of its versions could be loaded."""
+def _check_any(repository: Repository, log: Callable[..., None]) -> None:
+    """Refuses to start where a model was found and none of its versions could be loaded; says what is not there yet."""
     from tfsmith.server.lanes import RequestError
 
     for name in repository.names:
         try:
             found = repository.status(name)
         except RequestError:
-            continue  # nothing there yet: it may come
+            log(
+                "waiting", level="warning", model=name, reason="its folder has no version: a model in a numbered folder"
+            )
+            continue
         if not any(one.state == "AVAILABLE" for one in found):
             raise EngineError(f"model {name!r} cannot be served: {found[0].error}", remedy="fix the model")
 
