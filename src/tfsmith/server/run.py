@@ -166,7 +166,7 @@ def _check_any(repository: Repository, log: Callable[..., None]) -> None:
             found = repository.status(name)
         except RequestError:
             log(
-                "waiting", level="warning", model=name, reason="its folder has no version: a model in a numbered folder"
+                "waiting", level="warning", model=name, reason="there is no version in its folder yet"
             )
             continue
         if not any(one.state == "AVAILABLE" for one in found):
