@@ -165,9 +165,7 @@ def _check_any(repository: Repository, log: Callable[..., None]) -> None:
         try:
             found = repository.status(name)
         except RequestError:
-            log(
-                "waiting", level="warning", model=name, reason="there is no version in its folder yet"
-            )
+            log("waiting", level="warning", model=name, reason="there is no version in its folder yet")
             continue
         if not any(one.state == "AVAILABLE" for one in found):
             raise EngineError(f"model {name!r} cannot be served: {found[0].error}", remedy="fix the model")
