@@ -76,17 +76,7 @@ def _div(n: NodeContext) -> Val:
     if n.x.dtype.name in ("float32", "float64", "float16", "bfloat16"):
         found = _computed(n, FLOATS, lambda x, y: b.op("Div", x, y))
         return found if n.op == "Div" else _trunc(b, found)
-    _not_zero(n)
     return _computed(n, NUMBERS, lambda x, y: b.op("Div", x, y))
-
-
-def _not_zero(n: NodeContext) -> None:
-    """Whole numbers divided by zero stop TensorFlow with an error, and onnxruntime's process without one."""
-    array = n.y.array
-    if array is None or (array == 0).any():
-        n.driver.notes["a division of whole numbers by zero, which TensorFlow reports, ends onnxruntime's process"] = (
-            None
-        )
 
 
 def _trunc(b: Builder, x: Val) -> Val:
@@ -115,7 +105,6 @@ def _floor_div(n: NodeContext) -> Val:
 
     if n.x.dtype.name in ("float32", "float64", "float16", "bfloat16"):
         return _computed(n, FLOATS, floats)
-    _not_zero(n)
     return _computed(n, ("int32", "int64"), whole)
 
 
@@ -135,7 +124,6 @@ def _mod(n: NodeContext) -> Val:
 
     if n.x.dtype.name in ("float32", "float64", "float16", "bfloat16"):
         return _computed(n, FLOATS, floats)
-    _not_zero(n)
     fmod = int(n.op != "FloorMod")
     return _computed(n, ("int32", "int64"), lambda x, y: b.op("Mod", x, y, fmod=fmod))
 
