@@ -168,8 +168,8 @@ def test_arguments_of_a_function_are_inputs() -> None:
 
 
 def test_nodes_keep_their_bytes() -> None:
-    """Also what no schema knows; and nothing is decoded on the way."""
-    seed = node_def("y", "Relu", ["x"], {"T": b"\xff not to be decoded"}, extra=UNKNOWN + field(1236, bytes(5000)))
+    """Also what no schema knows; and nothing of a large node is decoded on the way."""
+    seed = node_def("y", "Relu", ["x"], {"T": b"\xff not to be decoded"}, extra=UNKNOWN + field(1236, bytes(20_000)))
     data = graph_def([node_def("x", "Placeholder"), seed])
     found = extract(read_graph(from_bytes(data)), ["y"], ["x"]).seed_nodes[0]
     assert found.raw is not None

@@ -600,7 +600,7 @@ def test_strange_formats_and_places(tmp_path: Path, graph_file: Path) -> None:
     model = tfsmith.load(graph_file)
     with pytest.raises(OutputError, match=r"there is no format 'x'; use pb, pbtxt, meta, saved_model, checkpoint, npz"):
         tfsmith.save(model, tmp_path / "x", format="x")  # type: ignore[arg-type]
-    with pytest.raises(OutputError, match=r"this version cannot write ONNX; use \.pb \(GraphDef\), \.pbtxt"):
+    with pytest.raises(OutputError, match=r"only convert writes ONNX, to a name that ends in \.onnx; use \.pb"):
         tfsmith.save(model, tmp_path / "x", format="onnx")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="the model has no variables, so it cannot become a checkpoint"):
         tfsmith.save(model, tmp_path / "x", format="checkpoint")

@@ -314,7 +314,7 @@ def test_case_8_data_are_inputs_too(folder: Path, option: str) -> None:
 def test_case_9_endings(folder: Path, says: Says) -> None:
     said = says(2, "freeze", "frozen.pb", "-o", "m.onnx")
     assert said.startswith(
-        "error: m.onnx: ONNX is what convert writes, and no other verb; use .pb (GraphDef), .pbtxt (its text), "
+        "error: m.onnx: only convert writes ONNX, to a name that ends in .onnx; use .pb (GraphDef), .pbtxt (its text), "
     )
     said = says(2, "weights", "training", "-o", "x.pt")
     listed = "use .ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"

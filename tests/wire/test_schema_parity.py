@@ -11,9 +11,10 @@ from tfsmith.wire.schema import schema
 
 pytestmark = pytest.mark.tensorflow
 
-# The messages of TensorFlow's proto splitter, and those of recipes; none of its Python modules has them.
+# The messages of TensorFlow's proto splitter, of TensorFlow Serving, and those of recipes; none of its Python modules
+# has them. A server's messages are held against bytes in `tests/server`.
 _SPLITTER = {"ChunkInfo", "ChunkMetadata", "ChunkedField", "ChunkedMessage", "FieldIndex", "SplitterVersionDef"}
-_OTHERS = _SPLITTER | {"Pattern", "Recipe"}
+_OTHERS = _SPLITTER | {"Pattern", "Recipe", "serving"}
 MESSAGES = sorted(name for name in schema().messages if name.partition(".")[0] not in _OTHERS)
 ENUMS = sorted(name for name in schema().enums if name.partition(".")[0] not in _OTHERS)
 

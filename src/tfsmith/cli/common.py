@@ -266,7 +266,7 @@ def progress(first: str = "") -> Iterator[Callable[[str], None]]:
     from tfsmith.view.text import human_bytes
 
     steps = [(first, monotonic(), FileSink.total)]
-    done = Event()
+    done, shown_any = Event(), Event()
 
     def step(name: str) -> None:
         steps[0] = (name, monotonic(), FileSink.total)
@@ -276,6 +276,7 @@ def progress(first: str = "") -> Iterator[Callable[[str], None]]:
             name, begun, before = steps[0]
             seconds, written = int(monotonic() - begun), FileSink.total - before
             if name and seconds:
+                shown_any.set()
                 size = f", {human_bytes(written)} written" if written else ""
                 sys.stderr.write(f"\r\x1b[K{printable(name)} ({seconds} s{size})")
                 sys.stderr.flush()
@@ -287,7 +288,8 @@ def progress(first: str = "") -> Iterator[Callable[[str], None]]:
     finally:
         done.set()
         shown.join()
-        sys.stderr.write("\r\x1b[K")
+        if shown_any.is_set():
+            sys.stderr.write("\r\x1b[K")
 
 
 def open_closed_streams() -> None:

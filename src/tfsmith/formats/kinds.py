@@ -223,7 +223,7 @@ def kind_of(
     if found not in KINDS:
         what = f"the ending {found} is of no kind of file that is written"
     elif found == "onnx":
-        what = "ONNX is what convert writes, and no other verb"
+        what = "only convert writes ONNX, to a name that ends in .onnx"
     elif KINDS[found].holds is None:
         what = f"this version cannot write {KINDS[found].title}"
     else:
