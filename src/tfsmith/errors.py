@@ -5,7 +5,8 @@ kept apart, so that a program can read them and the command line can print them 
 
 An error, or a note, that is about an option names it as the verb's function does, in braces: `{checkpoint}`,
 `{force=True}`, `{min_elements=0}`. Python shows that as it is, the command line as its flags. A whole call is written
-so, too, by `call`: `{show(model, outputs=True)}` is `tfsmith.show(model, outputs=True)` or `tfsmith show --outputs`.
+so, too, by `call`: `{show(model, outputs=True)}` is `tfsmith.show(model, outputs=True)` in Python, and a command where
+one was typed.
 """
 
 from __future__ import annotations

@@ -159,8 +159,7 @@ def _archive(file: SideFile, kind: str) -> Iterator[Finding]:
         OSError,
         EOFError,
         ValueError,
-        RuntimeError,
-        NotImplementedError,
+        RuntimeError,  # a compression that is not known, a password
         zipfile.BadZipFile,
         tarfile.TarError,
         zlib.error,

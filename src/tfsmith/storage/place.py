@@ -293,7 +293,7 @@ class Output:
             return
         try:
             os.link(place, kept, follow_symlinks=False)
-        except (OSError, NotImplementedError):  # a file system without links, or a system that cannot link a symlink
+        except (OSError, RuntimeError):  # a file system without links, or a system that cannot link a symlink
             place.rename(kept)
 
     def _restore(self, place: Path, *, was_there: bool) -> None:

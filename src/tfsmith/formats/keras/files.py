@@ -6,7 +6,6 @@ import json
 import os
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from tfsmith.formats.keras.config import (
     tree_of,
 )
 from tfsmith.formats.keras.hdf5 import Hdf5, open_hdf5
+from tfsmith.formats.tensors.npz import BAD_ARCHIVE, stored_member
 from tfsmith.ir.keras import KerasFile, Layer
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import training_names
@@ -43,9 +43,7 @@ __all__ = [
 ARCHIVE_CONFIG, ARCHIVE_METADATA, ARCHIVE_WEIGHTS = "config.json", "metadata.json", "model.weights.h5"
 _OPTIMIZER = "optimizer_weights"
 _MOST_MEMBERS = 10_000
-_LOCAL_HEADER = 30
 _REMEDY = "the file is cut off or damaged; fetch it again"
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
 
 
 def open_keras_h5(span: Span, path: Path) -> Model:
@@ -299,7 +297,7 @@ class _Archive:
         """Opens an archive; reads its directory."""
         try:
             archive = zipfile.ZipFile(SpanFile(span))
-        except _BROKEN as error:
+        except BAD_ARCHIVE as error:
             raise CorruptFileError(f"no sound zip archive ({error})", path=span.name, remedy=_REMEDY) from error
         infos = archive.infolist()
         if len(infos) > _MOST_MEMBERS:
@@ -341,14 +339,10 @@ class _Archive:
         """A file as it lies in the archive; a compressed one is unpacked into a temporary file."""
         info = self._checked(name)
         if info.compress_type == zipfile.ZIP_STORED:
-            at = info.header_offset
-            header = self.span.sub(at, at + _LOCAL_HEADER, "the header of a member").tobytes()
-            if header[:4] != b"PK\x03\x04" or info.compress_size != info.file_size:
+            found = stored_member(self.span, info)
+            if found is None:
                 raise self._problem(name, "the archive's directory does not fit it")
-            start = (
-                at + _LOCAL_HEADER + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-            )
-            return self.span.sub(start, start + info.file_size, "a member")
+            return found
         descriptor, place = tempfile.mkstemp(suffix=".h5")
         try:
             with os.fdopen(descriptor, "wb") as file:
@@ -368,5 +362,5 @@ class _Archive:
                     if left < 0:
                         raise self._problem(info.filename, f"it is larger than the {info.file_size} bytes it claims")
                     yield data
-        except _BROKEN as error:
+        except BAD_ARCHIVE as error:
             raise self._problem(info.filename, f"it cannot be unpacked ({error})") from error

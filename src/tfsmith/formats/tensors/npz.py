@@ -40,15 +40,30 @@ if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
-__all__ = ["open_npz", "write_arrays", "write_npz"]
+__all__ = ["BAD_ARCHIVE", "open_npz", "stored_member", "write_arrays", "write_npz"]
 
 _REMEDY = "the file is cut off or damaged; fetch it again"
 _LOCAL_HEADER = 30
 _MOST_HEADER = 10_000
 _CHUNK = 1 << 18
 _COMMENT = b"dtype="
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError, RuntimeError, OSError)
-"""What zipfile raises for bad archives; NotImplementedError is its word for a compression that it does not know."""
+BAD_ARCHIVE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, RuntimeError, OSError)
+"""What zipfile raises for bad archives; a RuntimeError for a compression that it does not know, and for a password."""
+
+
+def stored_member(span: Span, info: zipfile.ZipInfo) -> Span | None:
+    """The bytes of a member that is stored as it is; None if the archive's directory does not fit it.
+
+    Args:
+        span: The archive.
+        info: What its directory says of the member.
+    """
+    at = info.header_offset
+    header = span.sub(at, at + _LOCAL_HEADER, "the header of a member").tobytes()
+    if header[:4] != b"PK\x03\x04" or info.compress_size != info.file_size:
+        return None
+    start = at + _LOCAL_HEADER + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
+    return span.sub(start, start + info.file_size, "a member")
 
 
 def open_npz(span: Span, path: Path | None = None) -> Weights:
@@ -60,7 +75,7 @@ def open_npz(span: Span, path: Path | None = None) -> Weights:
     """
     try:
         archive = zipfile.ZipFile(SpanFile(span))
-    except _BROKEN as error:
+    except BAD_ARCHIVE as error:
         raise CorruptFileError(f"no sound zip archive ({error})", path=span.name, remedy=_REMEDY) from error
     tensors: dict[str, Tensor] = {}
     for info in archive.infolist():
@@ -222,12 +237,10 @@ class _Member:
 
     def stored(self) -> Span:
         """Its bytes, where they are stored as they are."""
-        at = self.info.header_offset
-        header = self.span.sub(at, at + _LOCAL_HEADER, "the header of a member").tobytes()
-        if header[:4] != b"PK\x03\x04" or self.info.compress_size != self.info.file_size:
+        found = stored_member(self.span, self.info)
+        if found is None:
             raise self.problem("the archive's directory does not fit it")
-        start = at + _LOCAL_HEADER + int.from_bytes(header[26:28], "little") + int.from_bytes(header[28:30], "little")
-        return self.span.sub(start, start + self.info.file_size, "a member")
+        return found
 
     def chunks(self) -> Iterator[bytes]:
         """Its bytes, decompressed, in pieces."""
@@ -238,7 +251,7 @@ class _Member:
             with self.archive.open(self.info) as file:
                 while data := file.read(_CHUNK):
                     yield data
-        except _BROKEN as error:
+        except BAD_ARCHIVE as error:
             raise self.problem(f"it cannot be decompressed ({error})") from error
 
 
