@@ -195,6 +195,7 @@ PE = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0"
          "assets/a.tgz!../word leads out of the folder it is unpacked in"),
         ("assets__a_dot_tgz", tarred("run", ELF), "dangerous", "assets/a.tgz!run is an ELF program"),
     ],
+    ids=lambda value: "bytes" if isinstance(value, bytes) else None,  # an archive has the time in it
 )  # fmt: skip
 def test_files_beside_a_model(name: str, data: bytes, level: str | None, what: str, tmp_path: Path) -> None:
     found = tfsmith.scan(saved_model(tmp_path / "m", **{name: data})).findings
