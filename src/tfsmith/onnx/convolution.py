@@ -108,56 +108,52 @@ def _kernel(n: NodeContext, weights: Val) -> tuple[int, ...]:
 @lowering("Conv2D Conv3D")
 def _conv(n: NodeContext) -> Val:
     b, x, weights = n.b, n.x, n.y
-    kind = widened(x.dtype, _SINGLE)
     kernel = _kernel(n, weights)
     count = len(kernel) - 2
-    strides = _spatial(n, n.ints("strides"))
-    dilations = _spatial(n, n.ints("dilations") or [1] * (count + 2))
     channels = _channels(n, x)
-    if channels is not None and not isinstance(channels, int):
-        channels = None
-    if channels is None:
-        group = 1
+    if not isinstance(channels, int):
+        group = 1  # with more groups than one, the runtime refuses what is fed
     elif kernel[-2] == 0 or channels % kernel[-2]:
         raise Refusal("its channels do not fit its kernel")
     else:
         group = channels // kernel[-2]
-    attrs = _padding(n, _sizes(n, x), kernel[:count], strides, dilations)
-    moved = b.transpose(weights, (count + 1, count, *range(count)))
-    found = b.op(
-        "Conv",
-        b.cast(to_first(n, x), kind),
-        b.cast(moved, kind),
-        kernel_shape=list(kernel[:count]),
-        strides=strides,
-        dilations=dilations,
-        group=group,
-        **attrs,
-    )
-    return from_first(n, b.cast(found, n.dtype))
+    return _convolved(n, b.transpose(weights, (count + 1, count, *range(count))), kernel[:count], group)
 
 
 @lowering("DepthwiseConv2dNative")
 def _depthwise(n: NodeContext) -> Val:
-    b, x, weights = n.b, n.x, n.y
-    kind = widened(x.dtype, _SINGLE)
+    b, weights = n.b, n.y
     height, width, channels, times = _kernel(n, weights)
-    strides = _spatial(n, n.ints("strides"))
-    dilations = _spatial(n, n.ints("dilations") or [1, 1, 1, 1])
-    attrs = _padding(n, _sizes(n, x), (height, width), strides, dilations)
     flat = (height, width, 1, channels * times)
     if weights.tensor is not None:
         wide = b.weight(ReshapedTensor(weights.tensor, Shape(flat)), weights.name)
     else:
         wide = b.reshape(weights, flat)
+    return _convolved(n, b.transpose(wide, (3, 2, 0, 1)), (height, width), channels)
+
+
+def _convolved(n: NodeContext, weights: Val, kernel: Sequence[int], group: int) -> Val:
+    """ONNX' convolution of a node's first input.
+
+    Args:
+        n: The node; its attributes say how the kernel moves.
+        weights: The kernel, with the channels that it gives first.
+        kernel: Its sizes.
+        group: In how many groups the channels are kept apart.
+    """
+    b, x = n.b, n.x
+    kind = widened(x.dtype, _SINGLE)
+    strides = _spatial(n, n.ints("strides"))
+    dilations = _spatial(n, n.ints("dilations") or [1] * (len(kernel) + 2))
+    attrs = _padding(n, _sizes(n, x), kernel, strides, dilations)
     found = b.op(
         "Conv",
         b.cast(to_first(n, x), kind),
-        b.cast(b.transpose(wide, (3, 2, 0, 1)), kind),
-        kernel_shape=[height, width],
+        b.cast(weights, kind),
+        kernel_shape=list(kernel),
         strides=strides,
         dilations=dilations,
-        group=channels,
+        group=group,
         **attrs,
     )
     return from_first(n, b.cast(found, n.dtype))
