@@ -138,3 +138,10 @@ def test_every_target_takes_an_empty_graph() -> None:
     model = tfsmith.load(graph_def([node_def("x", "NoOp")]))
     for name in target_names():
         assert tfsmith.check(model, name).is_clean
+
+
+def test_switch_without_its_condition(tmp_path: Path) -> None:
+    """Was a traceback of the lowering to ONNX, which `check` asks."""
+    nodes = [node_def("x", "Placeholder", attrs={"dtype": FLOAT}), node_def("s", "Switch", ["x"], {"T": FLOAT})]
+    path = write_graph(tmp_path, [*nodes, node_def("y", "Merge", ["s:1", "s"], {"T": FLOAT, "N": attr_value(i=2)})])
+    refused("check", path, "--for", "onnx", says=["Switch takes 2 tensors, but it has 1", "'s'"])

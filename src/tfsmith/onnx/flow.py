@@ -12,6 +12,7 @@ import onnx_ir
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.function import Function
+from tfsmith.ir.graph import check_nodes
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.onnx.builder import BOOL, INT32, INT64, Refusal, Val, onnx_type
 from tfsmith.onnx.elementwise import widened
@@ -209,6 +210,7 @@ class _Loop:
     """A loop whose body and condition are functions."""
 
     def __init__(self, n: NodeContext, function: Function) -> None:
+        check_nodes(function)
         self._n = n
         self._function = function
         names = [arg.name for arg in function.signature.inputs]

@@ -12,7 +12,7 @@ from tfsmith.errors import InvalidModelError, TfsmithError
 from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.dtype import DType
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Graph, check_nodes
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
@@ -202,12 +202,14 @@ class Driver:
 
     def lower_body(self, body: Body, env: dict[Endpoint, Val], wanted: Sequence[Endpoint]) -> None:
         """Lowers what these tensors of a body need, in the scope that is open. `env` has what is given."""
-        if has_tf1_flow(body):
-            Tf1Flow(self, body).lower(env, wanted)
-            return
         known = {tensor.node for tensor in env}
         starts = [tensor.node for tensor in wanted if tensor not in env]
         needed = body.ancestors([name for name in dict.fromkeys(starts) if name not in known], known)
+        is_tf1_flow = has_tf1_flow(body)
+        check_nodes(body, None if is_tf1_flow else needed - known)
+        if is_tf1_flow:
+            Tf1Flow(self, body).lower(env, wanted)
+            return
         for node in body.topological_order():
             if node.name in needed and node.name not in known:
                 self.lower_node(body, node, env)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tfsmith.errors import InvalidModelError
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.onnx.builder import BOOL, Refusal, Val
@@ -45,6 +46,12 @@ class Tf1Flow:
     def _sources(self, node: Node) -> list[Endpoint]:
         return [self._body.resolve(text) for text in node.inputs]
 
+    def _source(self, node: Node, number: int) -> Endpoint:
+        if number >= len(node.data_inputs):
+            what = f"op {node.op} needs more than {number} tensors, but it has {len(node.data_inputs)}"
+            raise InvalidModelError(what, where=f"{self._body.title}, node {node.name!r}")
+        return self._body.resolve(node.inputs[number])
+
     def _place(self, node: Node) -> None:
         """Finds the loops and branches that a node is in; back edges come from nodes that are not known yet."""
         sources = [one for one in self._sources(node) if one.node in self._paths]
@@ -77,12 +84,12 @@ class Tf1Flow:
 
     def _chooser(self, node: Node) -> Endpoint:
         """What decides a Switch, behind what only hands it on."""
-        found = self._body.resolve(node.inputs[1])
+        found = self._source(node, 1)
         for _ in range(_STEPS):
             maker = self._body.by_name.get(found.node)
             if maker is None or maker.op not in PASSES_ON:
                 break
-            found = self._body.resolve(maker.inputs[0])
+            found = self._source(maker, 0)
         return found
 
     def lower(
@@ -114,7 +121,7 @@ class Tf1Flow:
 
     def _switch(self, node: Node, env: dict[Endpoint, Val]) -> None:
         """In its branch, it hands on what it takes."""
-        found = env.get(self._body.resolve(node.inputs[0]))
+        found = env.get(self._source(node, 0))
         if found is not None:
             env[Endpoint(node.name, 0)] = env[Endpoint(node.name, 1)] = found
 
@@ -157,12 +164,12 @@ class Tf1Flow:
         nodes = [node for node in self._order if self._paths[node.name] == own]
         enters = {node.name: node for node in nodes if node.op in ENTERS}
         try:
-            outside = [self._body.resolve(node.inputs[0]) for node in enters.values()]
+            outside = [self._source(node, 0) for node in enters.values()]
             self.lower(env, [one for one in outside if one not in env], path, inside)
             frame = _Frame(self._body, nodes, enters)
             fixed = dict(env)
             for node in enters.values():
-                source = self._body.resolve(node.inputs[0])
+                source = self._source(node, 0)
                 if source not in env:
                     raise Refusal("what it takes is not there")
                 fixed[Endpoint(node.name, 0)] = env[source]
