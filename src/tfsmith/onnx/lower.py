@@ -147,7 +147,7 @@ class Driver:
                 value = onnx_ir.Value(name=given.key)
             value.shape = _shape(names[given.key])
             fed.append(value)
-            env[tensor] = Val(kind, Known(names[given.key]), value, b.root)
+            env[tensor] = b.given(Val(kind, Known(names[given.key]), value, b.root))
         self.lower_body(self.graph, env, [parse_input(given.tensor) for given in outputs])
         taken: set[int] = {id(value) for value in fed}
         made = [self._output(given, env, taken) for given in outputs]
