@@ -38,6 +38,10 @@ _WIDER = {
     "float32": ("float64",), "bool": ("int32", "int64", "float32"),
 }  # fmt: skip
 """Types that hold all numbers of another, so that a cast back gives them again."""
+_SAME_SIGN = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Expand", "Tile")
+_NOT_NEGATIVE = ("ArgMax", "ArgMin", "NonZero", "Shape", "Size", "TopK", "NonMaxSuppression")
+_VERSIONS = {"ai.onnx.ml": 3}
+"""The versions of other domains of ONNX; their ops have them since opset 18 or earlier."""
 _VAL = "tfsmith"
 """Under which a value of ONNX keeps the tensor that it is."""
 _Attr: TypeAlias = "int | float | str | bytes | bool | Sequence[int] | Sequence[float] | Sequence[str] | DType | Any"
@@ -304,7 +308,7 @@ class Builder:
     ) -> list[Val]:
         """Emits a node of several outputs."""
         if domain and domain not in self.domains:
-            self.domains[domain] = 1
+            self.domains[domain] = _VERSIONS.get(domain, 1)
         values = [None if one is None else self.value(one) for one in inputs]
         while values and values[-1] is None:
             values.pop()
@@ -384,6 +388,37 @@ class Builder:
             return x
         attrs: dict[str, Any] = {"allowzero": 1} if 0 in shape else {}
         return self.op("Reshape", x, self.const(list(shape)), dims=found, **attrs)
+
+    def asserted(self, x: Val, is_right: Val) -> Val:
+        """Integers, if a truth holds; else the run fails, by an index that is out of range."""
+        place = self.op("Cast", self.op("Not", is_right), dtype=INT64, to=onnx_type(INT64))
+        zero = self.op("Gather", self.const([0], x.dtype), place, axis=0)
+        return self.op("Add", x, zero, known=x.known)
+
+    def indices(self, x: Val) -> Val:
+        """Indices that are not below zero: ONNX counts those from behind, TensorFlow refuses them, and so does the run.
+
+        Raises:
+            Refusal: One is below zero already.
+        """
+        found = self.int64(x) if x.dtype.name not in ("int32", "int64") else x
+        numbers = found.known.numbers if found.array is None else found.array.reshape(-1).tolist()
+        if numbers is not None:
+            if any(number < 0 for number in numbers):
+                raise Refusal("an index is below zero")
+            return found
+        maker = None if found._value is None else found._value.producer()
+        while maker is not None and maker.op_type in _SAME_SIGN and maker.inputs[0] is not None:
+            maker = maker.inputs[0].producer()
+        if maker is not None and maker.op_type in _NOT_NEGATIVE:
+            return found
+        form = found._forms.get("indices")
+        if form is None or not self.is_seen(form):
+            far = self.const(2**31 - 1, found.dtype)
+            is_below = self.op("Less", found, self.const(0, found.dtype), dtype=BOOL)
+            form = self.op("Where", is_below, far, found, dtype=found.dtype, known=found.known)
+            found._forms["indices"] = form
+        return form
 
     def unsqueeze(self, x: Val, axes: Sequence[int]) -> Val:
         """The tensor with axes of size 1; the axes are those of the result, none of them negative."""

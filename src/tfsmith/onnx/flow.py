@@ -450,7 +450,25 @@ class _Loop:
 
 @lowering("TensorListFromTensor")
 def _from_tensor(n: NodeContext) -> Val:
+    _check_elements(n.x, n.y)
     return _list_val(TensorList(n.x.dtype, n.x))
+
+
+def _check_elements(stacked: Val, shape: Val) -> None:
+    """Elements must have the shape that is given, as far as it is.
+
+    Raises:
+        Refusal: They have not, or it is not known.
+    """
+    if shape.dims == () and shape.known.numbers == (-1,):
+        return
+    wanted, own = shape.known.numbers, stacked.dims
+    if wanted is None or own is None:
+        return
+    if len(wanted) != len(own) - 1 or any(
+        isinstance(size, int) and -1 != one != size for one, size in zip(wanted, own[1:], strict=True)
+    ):
+        raise Refusal("its elements have another shape than it says")
 
 
 @lowering("TensorListReserve")
@@ -476,7 +494,8 @@ def _get_item(n: NodeContext) -> Val:
 
 
 def _taken(n: NodeContext, stacked: Val, index: Val) -> Val:
-    return n.b.op("Gather", stacked, index, axis=0, known=_element(stacked))
+    is_counted = n.b.scope is not n.b.root  # in a loop, by the number of the step
+    return n.b.op("Gather", stacked, index if is_counted else n.b.indices(index), axis=0, known=_element(stacked))
 
 
 def _element(stacked: Val) -> Known:
@@ -496,7 +515,7 @@ def _put(n: NodeContext, held: TensorList, index: Val, item: Val) -> Val:
     if held.is_filled_here:
         return _list_val(TensorList(held.dtype, None, held.size, _Write(held, index, item), is_filled_here=True))
     stacked = held.stacked or _stacked(_list_val(_zeros(b, held, item)))
-    place = b.reshape(b.int64(index), [1, 1])
+    place = b.reshape(b.int64(index if b.scope is not b.root else b.indices(index)), [1, 1])
     found = b.op("ScatterND", stacked, place, b.unsqueeze(item, [0]), known=stacked.known)
     return _list_val(TensorList(held.dtype, found, held.size))
 
@@ -512,6 +531,10 @@ def _push_back(n: NodeContext) -> Val:
 @lowering("TensorListStack")
 def _stack(n: NodeContext) -> Val:
     stacked = _stacked(n.x)
+    _check_elements(stacked, n.y)
+    count, size = int(n.attr("num_elements") or -1), (stacked.dims or (None,))[0]
+    if count >= 0 and isinstance(size, int) and count != size:
+        raise Refusal("it has another number of elements than it says")
     return n.b.op("Identity", stacked, known=stacked.known)
 
 
