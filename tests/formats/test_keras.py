@@ -225,6 +225,28 @@ def test_texts_that_share_one_place_are_bounded(tmp_path: Path) -> None:
         tfsmith.load(path)
 
 
+def test_texts_that_are_one_text(tmp_path: Path) -> None:
+    """The bomb itself: names of the second attribute all lead to the text of the first, whose heap was read by then."""
+    path = tmp_path / "bomb.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["backend"] = "x" * 2_000_000
+        file.attrs["layer_names"] = numpy.array(["y"] * 4000, dtype=h5py.string_dtype())
+    data = path.read_bytes()
+    place = data.index((2_000_000).to_bytes(4, "little"))
+    while int.from_bytes(data[place + 12 : place + 16], "little") != 1:  # length, address of the heap, number in it
+        place = data.index((2_000_000).to_bytes(4, "little"), place + 1)
+    heap = data[place + 4 : place + 12]
+    other = data.index(b"GCOL", 0 if heap == bytes(8) else int.from_bytes(heap, "little") + 4).to_bytes(8, "little")
+    refs = [data.find((1).to_bytes(4, "little") + other + number.to_bytes(4, "little")) for number in (1, 2, 3)]
+    assert min(refs) > 0
+    made = bytearray(data)
+    for number in range(4000):
+        made[refs[0] + 16 * number : refs[0] + 16 * number + 16] = data[place : place + 16]
+    path.write_bytes(made)
+    with pytest.raises(LimitError, match="may hold 4000 texts of 2"):
+        tfsmith.load(path)
+
+
 def test_hdf5_of_others_is_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file["images"] = numpy.zeros((3, 4))

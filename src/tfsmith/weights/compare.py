@@ -14,7 +14,7 @@ from tfsmith.weights.table import plain_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Comparison", "Verdict", "compare_weights", "pair_weights"]
+__all__ = ["Comparison", "Verdict", "compare_weights", "pair_weights", "same_values"]
 
 Verdict = Literal["same", "close", "differs", "shape", "dtype", "only in first", "only in second"]
 
@@ -185,6 +185,13 @@ def _compare(name: str, one: Tensor, other: Tensor, tolerance: float) -> Compari
     elif verdict == "close" and not tolerance and one.dtype.base.name != "bool":
         verdict = "differs"  # such as a zero that lost its sign: equal as numbers, but not bit for bit
     return Comparison(name, verdict, one, other, largest, unequal)
+
+
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of numbers have the same type, shape and bytes. Reads both in pieces, up to a difference."""
+    if one.shape != other.shape or one.dtype.base != other.dtype.base:
+        return False
+    return all(left.tobytes() == right.tobytes() for left, right in _pairs(one, other))
 
 
 def _compare_strings(name: str, one: Tensor, other: Tensor) -> Comparison:

@@ -21,9 +21,10 @@ from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.names import training_names
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_views import ReshapedTensor, TransposedTensor, read_pieces
+from tfsmith.ir.tensor_views import ReshapedTensor, TransposedTensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import replace
+from tfsmith.weights.compare import same_values
 from tfsmith.weights.mapping import Mapped
 
 __all__ = ["check_config", "map_huggingface", "pytorch_name"]
@@ -93,7 +94,7 @@ def map_huggingface(weights: Weights, config: Mapping[str, Any] | None = None) -
         tensor = _turned(stored[key], weights[key], weights)
         if plain not in made:
             made[plain], firsts[plain] = tensor, key
-        elif not _same(made[plain], tensor):
+        elif not same_values(made[plain], tensor):
             what = f"{firsts[plain]!r} and {key!r} both become {plain!r}, but their values differ"
             raise InvalidModelError(what, path=weights.path, remedy=_REMEDY)
     tied = [name for name in made if name.endswith(".decoder.bias") and f"{name[:-13]}.bias" in made]
@@ -147,20 +148,6 @@ def _turned(name: str, tensor: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
     if last == "bias" and rank == 2 and dims[0] == 1 and f"{scope}/weight" in weights:
         return ReshapedTensor(tensor, Shape(dims[1:]))  # GPT-2's projections keep their bias as a row
     return tensor
-
-
-def _same(one: Tensor, other: Tensor) -> bool:
-    if one.shape != other.shape or one.dtype.base != other.dtype.base:
-        return False
-    import hashlib
-
-    sums = []
-    for tensor in (one, other):
-        found = hashlib.sha256()
-        for piece in read_pieces(tensor):
-            found.update(piece.tobytes())
-        sums.append(found.digest())
-    return sums[0] == sums[1]
 
 
 _LAYERS = re.compile(r"(?:^|\.)(encoder|decoder)?\.?(?:layer|layers|block|h|albert_layer_groups)\.(\d+)\.")
