@@ -60,7 +60,8 @@ _RESNET = {"embedding_size": 4, "hidden_sizes": [4, 8], "depths": [1, 1]}
 _SWIN = {"image_size": 8, "patch_size": 2, "embed_dim": 4, "depths": [1, 1], "num_heads": [2, 2], "window_size": 2}
 _WAV2VEC2 = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
              "intermediate_size": 12, "conv_dim": [8, 8], "conv_stride": [5, 2], "conv_kernel": [10, 3],
-             "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}  # fmt: skip
+             "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4,
+             "num_conv_pos_embedding_groups": 2}  # fmt: skip
 _XLNET = {"vocab_size": 20, "d_model": 8, "n_layer": 2, "n_head": 2, "d_inner": 12}
 PAIRS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("Bert", "BertForMaskedLM", _TEXT),
