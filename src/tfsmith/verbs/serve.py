@@ -26,7 +26,7 @@ __all__ = ["FLAGS", "Served", "serve"]
 
 FLAGS = {"model_config": ("--model_config_file",)}
 _SETTINGS = {"ENABLE_CPU_PINNING": False}
-"""Of OpenVINO. To bind threads to cores for each run takes longer than to run a small model, and servers share cores."""
+"""Of OpenVINO: to bind threads to cores for each run takes longer than to run a small model; servers share cores."""
 
 
 @record
