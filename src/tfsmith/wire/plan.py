@@ -67,7 +67,7 @@ class WritePlan:
         self.size = 0
 
     def add(self, part: bytes | Span | Stream) -> None:
-        """Adds bytes, or a span or stream that will be copied. Neighbours are joined: spans of one file, short bytes."""
+        """Adds bytes, or a span or stream that will be copied. Joins neighbours: spans of one file, short bytes."""
         size = len(part)
         if not size:
             return
