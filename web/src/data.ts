@@ -36,12 +36,15 @@ export interface Mark {
   node: string;
   kind: string;
   text: string;
+  value?: number;
 }
 
 export interface Overlay {
   name: string;
   title: string;
   side: number;
+  /** What the values of marks are: seconds add up in a scope, of differences it has the largest. */
+  measure: "" | "seconds" | "difference";
   kinds: Record<string, { label: string; sign: string; color: string }>;
   marks: Mark[];
   notes: string[];
@@ -292,6 +295,12 @@ export function humanBytes(bytes: number): string {
 
 export function humanCount(count: number): string {
   return count.toLocaleString("en-US");
+}
+
+/** A measured value in few characters. */
+export function measured(value: number, measure: Overlay["measure"]): string {
+  if (measure === "seconds") return value >= 1 ? `${value.toPrecision(3)} s` : value >= 1e-4 ? `${Number((value * 1e3).toPrecision(2))} ms` : `${Math.round(value * 1e6)} µs`;
+  return value === 0 ? "" : value.toPrecision(2).replace(/\.?0*e/, "e");
 }
 
 /** A text that is short enough for a line; its middle goes. */

@@ -1,13 +1,13 @@
 // The page: header, pictures, panel; what the keys do; where the browser's history leads.
 
-import { Sheet, readPage, shapeText, shortened, type ModelData, type PageData } from "./data";
+import { Sheet, measured, readPage, shapeText, shortened, type ModelData, type PageData } from "./data";
 import { byId, download, el } from "./dom";
 import { GraphView, type Hooks } from "./graph";
-import { shown, type Palette } from "./paint";
+import { shown, type Badge, type Palette } from "./paint";
 import { Panel, type App } from "./panel";
 import { Pattern } from "./pattern";
 import { search } from "./search";
-import type { Group } from "./tree";
+import type { Group, Tree } from "./tree";
 
 const KEYS: [string, string][] = [
   ["/", "search"], ["arrows", "go from node to node"], ["Enter", "open or close a scope; follow a node"], ["Shift + arrows", "move the picture"],
@@ -25,9 +25,19 @@ function palette(): Palette {
   };
 }
 
-const SEED = { color: "#7a3db8", sign: "◆" };
-const BARRIER = { color: "#a33b12", sign: "‖" };
-const INSIDE = { color: "#1558b8", sign: "✓" };
+const SEED: Badge = { color: "#7a3db8", sign: "◆", text: "" };
+const BARRIER: Badge = { color: "#a33b12", sign: "‖", text: "" };
+const INSIDE: Badge = { color: "#1558b8", sign: "✓", text: "" };
+
+interface Marks {
+  nodes: Map<number, Badge>;
+  scopes: Map<Group, Badge>;
+  groups: number; // how many scopes the tree had: opening one may make others
+}
+
+function isProduct(op: string): boolean {
+  return /MatMul|Conv|Einsum|Contract/.test(op) && !/Backprop/.test(op);
+}
 
 class Page implements App {
   readonly views: GraphView[] = [];
@@ -35,7 +45,7 @@ class Page implements App {
   pattern: Pattern | null = null;
   private colors = palette();
   private readonly sheets: Map<string, Sheet>[];
-  private readonly markMaps = new Map<string, Map<string, { color: string; sign: string }>>();
+  private readonly markMaps = new Map<Tree, Marks>();
   private isSyncing = false;
   private isRaised = false;
 
@@ -111,44 +121,58 @@ class Page implements App {
     const marks = this.marksOf(view);
     const { pattern } = this;
     const isHere = pattern?.sheet === sheet;
-    const mark = (node: number): { color: string; sign: string } | null => {
+    const mark = (node: number): Badge | null => {
       if (isHere && pattern) {
         if (pattern.seeds.has(node)) return SEED;
         if (pattern.barriers.has(node)) return BARRIER;
         if (pattern.nodes.has(node)) return INSIDE;
       }
-      return marks?.get(sheet.names[node]) ?? null;
+      return marks.nodes.get(node) ?? null;
     };
-    const inside = new Map<Group, { count: number; color: string; sign: string }>();
-    const note = (node: number, found: { color: string; sign: string }): void => {
-      for (let group: Group | null = view.tree.home[node]; group; group = group.parent) {
-        const known = inside.get(group);
-        if (known) known.count++;
-        else inside.set(group, { count: 1, ...found });
-      }
-    };
-    if (isHere && pattern) for (const nodes of [pattern.seeds, pattern.barriers, pattern.nodes]) for (const node of nodes) note(node, mark(node)!);
-    for (const [name, found] of marks ?? []) {
-      const node = sheet.find(name);
-      if (node >= 0) note(node, found);
-    }
-    return { mark, marks: (group) => inside.get(group) ?? null, isProduct: (op) => /MatMul|Conv|Einsum/.test(op) && !/Backprop/.test(op) };
+    if (!isHere || !pattern) return { mark, marks: (group) => marks.scopes.get(group) ?? null, isProduct };
+    const counts = new Map<Group, number>();
+    const picked = new Set([...pattern.seeds, ...pattern.barriers, ...pattern.nodes]);
+    for (const node of picked) for (let group: Group | null = view.tree.home[node]; group; group = group.parent) counts.set(group, (counts.get(group) ?? 0) + 1);
+    const inScope = (group: Group): Badge | null => (counts.has(group) ? { ...INSIDE, text: counts.get(group)!.toLocaleString("en-US") } : null);
+    return { mark, marks: inScope, isProduct };
   }
 
-  private marksOf(view: GraphView): Map<string, { color: string; sign: string }> | null {
-    const key = `${view.side}:${view.tree.sheet.data.name}`;
-    const known = this.markMaps.get(key);
-    if (known) return known.size ? known : null;
-    const made = new Map<string, { color: string; sign: string }>();
+  /** The marks of a picture's nodes, and what they come to in each scope: the first overlay that has one counts. */
+  private marksOf(view: GraphView): Marks {
+    const { tree } = view;
+    const known = this.markMaps.get(tree);
+    if (known && known.groups === tree.all.length) return known;
+    const made: Marks = { nodes: new Map(), scopes: new Map(), groups: tree.all.length };
     for (const overlay of this.page.overlays) {
       if (overlay.side >= 0 && overlay.side !== view.side) continue;
-      for (const mark of overlay.marks) {
-        if (mark.sheet !== view.tree.sheet.data.name || made.has(mark.node)) continue;
-        made.set(mark.node, overlay.kinds[mark.kind]);
+      const order = Object.keys(overlay.kinds);
+      const inside = new Map<Group, { count: number; kind: number; value: number }>();
+      const sums = overlay.measure === "seconds";
+      let total = 0;
+      for (const one of overlay.marks) {
+        if (sums) total += one.value ?? 0;
+        const node = one.sheet === tree.sheet.data.name && one.node ? tree.sheet.find(one.node) : -1;
+        if (node < 0) continue;
+        const kind = overlay.kinds[one.kind];
+        if (!made.nodes.has(node)) made.nodes.set(node, { ...kind, text: one.value === undefined ? "" : measured(one.value, overlay.measure) });
+        for (let group: Group | null = tree.home[node]; group; group = group.parent) {
+          const found = inside.get(group) ?? { count: 0, kind: order.length - 1, value: 0 };
+          found.count++;
+          found.kind = Math.min(found.kind, order.indexOf(one.kind));
+          found.value = sums ? found.value + (one.value ?? 0) : Math.max(found.value, one.value ?? 0);
+          inside.set(group, found);
+        }
+      }
+      for (const [group, found] of inside) {
+        if (made.scopes.has(group)) continue;
+        const share = total ? found.value / total : 0;
+        const kind = overlay.kinds[order[sums ? (share >= 0.1 ? 0 : share >= 0.01 ? 1 : 2) : found.kind]];
+        const text = overlay.measure ? measured(found.value, overlay.measure) : found.count > 1 ? found.count.toLocaleString("en-US") : "";
+        made.scopes.set(group, { ...kind, text: sums ? `${text} ${(share * 100).toFixed(0)}%` : text });
       }
     }
-    this.markMaps.set(key, made);
-    return made.size ? made : null;
+    this.markMaps.set(tree, made);
+    return made;
   }
 
   private select(view: GraphView, node: number, group: Group | null, isNew = true): void {

@@ -88,15 +88,22 @@ export function shown(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
+/** What stands at the corner of a node or scope: the sign says in words what the color says. */
+export interface Badge {
+  color: string;
+  sign: string;
+  text: string;
+}
+
 export interface Decor {
   palette: Palette;
   selectedNode: number;
   selectedGroup: Group | null;
   focus: Item | null;
   /** The mark of a node, if an overlay has one. */
-  mark(node: number): { color: string; sign: string } | null;
-  /** The marks inside of a scope: how many, and how the strongest looks. */
-  marks(group: Group): { count: number; color: string; sign: string } | null;
+  mark(node: number): Badge | null;
+  /** What the marks inside of a scope come to. */
+  marks(group: Group): Badge | null;
   isProduct(op: string): boolean;
 }
 
@@ -252,7 +259,7 @@ export class Painter {
       }
     }
     const marks = this.decor.marks(group);
-    if (marks) this.badge(x + w, y, marks.color, marks.count > 1 ? `${marks.sign}${marks.count}` : marks.sign);
+    if (marks) this.badge(x + w, y, marks);
   }
 
   private port(item: Item, x: number, y: number, w: number, h: number): void {
@@ -295,13 +302,16 @@ export class Painter {
         this.pen.text(shortened(shown(text), Math.floor((w - 26) / 4.9)), x + 23, rowY, 10, isRow ? palette.accent : palette.text, isRow, false);
       });
     }
-    if (mark) this.badge(x + w, y, mark.color, mark.sign);
+    if (mark) this.badge(x + w, y, mark);
   }
 
-  private badge(x: number, y: number, color: string, text: string): void {
-    const width = Math.max(16, 8 + text.length * 7);
-    this.pen.path(rounded(x - width / 2, y - 8, width, 16, 8), color, this.decor.palette.page, 1.5);
-    if (this.view.scale * 10 > 4) this.pen.text(text, x, y, 11, "#ffffff", true, true);
+  /** Ends a little to the right of the corner, so that it does not lie on what is beside the node. */
+  private badge(right: number, y: number, { color, sign, text }: Badge): void {
+    const words = text ? `${sign} ${text}` : sign;
+    const width = Math.max(16, 8 + words.length * 6.6);
+    const left = right + 8 - width;
+    this.pen.path(rounded(left, y - 13, width, 16, 8), color, this.decor.palette.page, 1.5);
+    if (this.view.scale * 10 > 4) this.pen.text(words, left + width / 2, y - 5, 11, "#ffffff", true, true);
   }
 }
 

@@ -248,10 +248,12 @@ export class Panel {
     if (steps.length > 1) {
       into.append(el("div", { class: "row" }, el("button", { onclick: () => step(-1) }, "previous"), el("button", { onclick: () => step(1) }, "next"), el("span", { class: "more" }, humanCount(steps.length))));
     }
+    const most = overlay.measure === "seconds" ? Math.max(...steps.map((mark) => mark.value ?? 0)) : 0;
     for (const mark of steps.slice(0, 2000)) {
       const kind = overlay.kinds[mark.kind];
+      const bar = most ? el("span", { class: "bar", style: `width:${(((mark.value ?? 0) / most) * 100).toFixed(1)}%;background:${kind.color}` }) : null;
       list.append(el("li", {}, el("span", { class: "sign", style: `background:${kind.color}`, title: kind.label }, kind.sign),
-        el("span", {}, mark.node ? el("button", { class: "link", onclick: () => this.goMark(overlay, mark.sheet, mark.node) }, shown(shortened(mark.node, 160))) : null,
+        el("span", { class: "what" }, bar, mark.node ? el("button", { class: "link", onclick: () => this.goMark(overlay, mark.sheet, mark.node) }, shown(shortened(mark.node, 160))) : null,
           mark.text ? el("span", { class: "name-text" }, mark.node ? el("br") : null, el("small", {}, shown(mark.text))) : null)));
     }
     into.append(list);

@@ -30,7 +30,7 @@ from tfsmith.view.summary import attr_facts, collection_facts, signature_facts, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["GRAPH", "page_data", "tensor_facts", "tensor_of", "weight_tensors"]
+__all__ = ["GRAPH", "page_data", "place_of", "tensor_facts", "tensor_of", "weight_tensors"]
 
 GRAPH = ""
 """The name of the graph's own sheet; a function's sheet has the function's name."""
@@ -301,6 +301,29 @@ def _cut_collections(facts: dict[str, Any]) -> dict[str, Any]:
         key: {"kind": one["kind"], "count": len(one["values"]), "values": one["values"][:_MOST_COLLECTED]}
         for key, one in facts.items()
     }
+
+
+def place_of(model: Model, name: str) -> tuple[str, str] | None:
+    """The sheet and the node that a node of the flat graph was, in which calls are replaced by what they call.
+
+    There the nodes of a body are named "call/node". None if there is no such node.
+    """
+    body: Body = model.graph
+    for _ in range(name.count("/") + 1):
+        if name in body.by_name:
+            return (body.name if isinstance(body, Function) else GRAPH), name
+        at = name.find("/")
+        while at > 0 and name[:at] not in body.by_name:
+            at = name.find("/", at + 1)
+        if at <= 0:
+            return None
+        call = body[name[:at]]
+        found = call.attrs.get("f")
+        called = call.op if call.op in model.graph.library else found.funcs[0].name if found and found.funcs else ""
+        if called not in model.graph.library:
+            return None
+        body, name = model.graph.library[called], name[at + 1 :]
+    return None
 
 
 # Weights
