@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
@@ -17,7 +17,7 @@ from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
 from tfsmith.view.page import Mark, Overlay, page_frame, page_html
 from tfsmith.view.page_data import page_data, place_of, tensor_facts, tensor_of, weight_tensors
-from tfsmith.view.recognised import recognised_scopes
+from tfsmith.view.raised_graph import recognised_scopes
 from tfsmith.view.text import human_count, plural
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ def view_model(
     step("looking at the graph")
     notes = _warnings(opened)
     networks = [] if notes else _networks(opened)
-    models = [page_data(opened, networks=networks, recognised=recognised_scopes(opened) if networks else {})]
+    models = [_page_data(opened, networks)]
     overlays: list[Overlay] = []
     if recipe is not None:
         step("matching")
@@ -176,12 +176,12 @@ def view_model(
     if diff is not None:
         step("comparing")
         other = open_model(diff, {})
-        models.append(page_data(other))
+        models.append(_page_data(other))
         overlays += _diff_overlays(opened, other)
     if verify is not None:
         step("verifying")
         other = open_model(verify, {})
-        models.append(page_data(other))
+        models.append(_page_data(other))
         overlays.append(_verify_overlay(opened, other, engine))
     if profile:
         step("profiling")
@@ -212,6 +212,13 @@ def view_model(
     }
     server = PageServer(make, answers, port)
     return Viewed(opened, "", tuple(overlays), notes, None, server, browser)
+
+
+def _page_data(model: Model, networks: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """What the page shows of a model; of one that is cut off, not what it would compute."""
+    is_whole = model.has_graph and not _warnings(model)
+    scopes = recognised_scopes(model) if is_whole else {}
+    return page_data(model, networks=networks, recognised=scopes, is_raised=is_whole)
 
 
 def _silent(step: str) -> None:
