@@ -21,7 +21,7 @@ from tfsmith.engines.program import ModelProgram, make_program
 from tfsmith.engines.protocol import Options, Port
 from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_other, compile_program
 from tfsmith.engines.samples import Arrays, InputMaker, PortPair, pair_inputs, pair_outputs
-from tfsmith.errors import Hint, TfsmithError, UsageError
+from tfsmith.errors import Hint, TfsmithError, UsageError, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
@@ -150,7 +150,7 @@ class Verified(Result):
 
     def brief(self) -> Iterator[str]:
         """The same in few lines, for a verb that verifies what it wrote."""
-        yield from (f"warning: {note}" for note in self.notes)
+        yield from (Hint(f"warning: {data_of(note)}") for note in self.notes)
         yield from self.remarks
         for one in self.outputs:
             room = f"the largest difference is {one.max_abs:.3g} (allowed: {one.tolerance.shown()})"
