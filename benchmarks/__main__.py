@@ -13,6 +13,7 @@ from benchmarks import (
     checkpoint,
     engines,
     export,
+    fleet,
     freeze,
     keras_files,
     patterns,
@@ -44,6 +45,7 @@ _TOPICS: dict[str, Callable[[Setup], list[Row]]] = {
     "engines": engines.rows,
     "scan": scan.rows,
     "serve": serve.rows,
+    "fleet": fleet.rows,
     "bert_op": bert_op.rows,
 }
 
