@@ -50,14 +50,14 @@ def build_saved_models(keras: Any, folder: str) -> None:
 
     layers = keras.layers
 
-    class Scale(layers.Layer):
+    class Scale(keras.layers.Layer):  # type: ignore[misc]
         def build(self, shape: Any) -> None:
             self.scale = self.add_weight(name="scale", shape=(int(shape[-1]),))
 
         def call(self, x: Any) -> Any:
             return x * self.scale
 
-    class Net(keras.Model):
+    class Net(keras.Model):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.first = layers.Dense(3, name="inside")
