@@ -98,7 +98,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 def _error(status: int, what: str) -> Response:
     headers = {"Retry-After": _BUSY_SECONDS} if status == 503 else None
-    return Response(json.dumps({"error": what}), status, headers, "application/json")
+    return Response(f'{{ "error": {json.dumps(what)} }}', status, headers, "application/json")
 
 
 def _json(text: str) -> Response:

@@ -106,6 +106,7 @@ def serve_models(
             access_log=False,
             lifespan="off",
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=max(1, int(limits.timeout)),
             timeout_keep_alive=75,
         )

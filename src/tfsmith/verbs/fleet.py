@@ -207,8 +207,9 @@ def run_one(verb: str, model: Found, options: dict[str, Any], asked: dict[str, A
     line: dict[str, Any] = {"model": model.path, "size": model.size, "etag": model.etag, "verb": verb}
     line["options"] = json.loads(json.dumps(asked, default=str))
     try:
-        if options.get("out") is not None:
-            Path(options["out"]).parent.mkdir(parents=True, exist_ok=True)
+        out = options.get("out")
+        if out is not None and "://" not in out:
+            Path(out).parent.mkdir(parents=True, exist_ok=True)
         result = read_verb(verb, VERBS[verb][0]).function(model.path, **options)
         line |= {"status": "yes" if result else "no", "result": json_value(result.to_json())}
     except TfsmithError as error:

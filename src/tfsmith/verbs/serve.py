@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["FLAGS", "Served", "serve"]
 
 FLAGS = {"model_config": ("--model_config_file",)}
+_SETTINGS = {"ENABLE_CPU_PINNING": False}
+"""Of OpenVINO: to bind threads to cores for each run takes longer than to run a small model; servers share cores."""
 
 
 @record
@@ -138,7 +140,7 @@ def serve(
         if any_shape:
             ports = {key: replace(port, shape=Shape(None)) for key, port in program.inputs.items()}
             program = dataclasses.replace(program, inputs=ports)
-        return compile_program(program, engine, engine_options())
+        return compile_program(program, engine, replace(engine_options(), settings=_SETTINGS))
 
     limits = Limits(workers, batch, batch_wait_ms / 1000, queue, timeout, max_body_mb << 20)
     return Served(*serve_models(configs, load, compile_model, limits, Addresses(host, port, grpc_port), poll=poll,
