@@ -176,7 +176,7 @@ class _Door:
         return RequestError("RESOURCE_EXHAUSTED", f"the request has over {self._limits.body:,} bytes")
 
     async def _run(self, lane: Lane, feeds: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        return await asyncio.wrap_future(self._service.submit(lane, feeds))
+        return await asyncio.wrap_future(lane.submit(feeds))
 
     async def _lane(self, servable: Servable, signature: Any, *methods: str) -> tuple[str, Any, Lane]:
         if not isinstance(signature, str):

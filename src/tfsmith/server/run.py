@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -130,19 +131,8 @@ def _in_thread(work: Callable[[], None]) -> None:
     OpenVINO gives the thread that compiles a signal stack of its own, and frees it with the model, whoever closes that.
     In the main thread the next signal would then end the process.
     """
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run, name="tfsmith-load", daemon=True)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
+    with ThreadPoolExecutor(1, "tfsmith-load") as pool:
+        pool.submit(work).result()
 
 
 @contextmanager
