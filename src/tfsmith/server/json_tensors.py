@@ -6,6 +6,7 @@ import base64
 import binascii
 import json
 import math
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ __all__ = [
 _EXACT = {"float32": 2**24 - 1, "float64": 2**53 - 1, "float16": 2**11 - 1, "bfloat16": 2**8 - 1}
 """The largest whole number below which all are floats of the type."""
 _SHOWN = 60
+_LARGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
+"""What only a body has that may hold a number beyond float64; the rare case, for it is slower to read."""
 
 
 def _bad(what: str) -> RequestError:
@@ -48,11 +51,19 @@ def parse_object(body: bytes) -> dict[str, Any]:
     if not body:
         raise _bad("JSON Parse error: The document is empty")
     try:
-        found = json.loads(body)
+        found = json.loads(body, parse_float=_finite) if _LARGE_NUMBER.search(body) else json.loads(body)
     except (ValueError, RecursionError) as error:  # bytes that are no UTF-8 among them
         raise _bad(f"JSON Parse error: {error}") from error
     if not isinstance(found, dict):
         raise _bad(f"JSON Value: {_shown(found)} Is not object")
+    return found
+
+
+def _finite(text: str) -> float:
+    """A number that float64 can hold; Python itself would make it infinite without a word."""
+    found = float(text)
+    if math.isinf(found):
+        raise ValueError("Number too big to be stored in double.")
     return found
 
 
