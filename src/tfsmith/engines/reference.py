@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
+from tfsmith.engines.protocol import Clock, FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import parse_input
@@ -43,7 +43,7 @@ class Reference:
         if options.op_libraries:
             what = "it cannot load TensorFlow's op libraries"
             raise LackError(self.name, [Lack("custom ops", (), what)], path=program.path, remedy=_OTHER)
-        return ReferenceProgram(program)
+        return ReferenceProgram(program, options.clock)
 
 
 def _lacks(graph: Graph, wanted: Iterable[str]) -> tuple[Lack, ...]:
@@ -91,11 +91,12 @@ class ReferenceProgram:
     program keeps from run to run (tables, the state of random numbers) starts with it.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, clock: Clock | None = None) -> None:
         import numpy
 
         self.version = f"with numpy {numpy.__version__}"
         self._program = program
+        self._clock = clock
         self._kept: dict[tuple[str, str], Any] = {}
         self._assets: Mapping[bytes, Path] = {}
         self._lines: list[str] = []
@@ -156,7 +157,7 @@ class ReferenceProgram:
     def _interpreter(self, graph: Graph) -> Any:
         from tfsmith.engines.interpreter import Interpreter
 
-        return Interpreter(graph, self._kept, self._file, self._say)
+        return Interpreter(graph, self._kept, self._file, self._say, self._clock)
 
     def _start(self) -> None:
         """Runs what fills the tables."""
