@@ -5,7 +5,6 @@ from __future__ import annotations
 import lzma
 from pathlib import Path
 
-import numpy
 import pytest
 
 import onnx
@@ -26,8 +25,3 @@ def test_networks(name: str, tmp_path: Path) -> None:
     assert done.ops.get("Transpose", 0) <= 2
     if name == "detector":
         assert done.ops["NonMaxSuppression"] == 1
-        image = numpy.random.default_rng(0).random((40, 50, 3), numpy.float32) * 255
-        ours = tfsmith.run(path, {next(iter(done.inputs)).removesuffix(":0"): image}, engine="reference")
-        theirs = tfsmith.run(out, {next(iter(done.inputs)): image})
-        for key in done.outputs:
-            assert numpy.allclose(ours[key.removesuffix(":0")], theirs[key], atol=1e-5)

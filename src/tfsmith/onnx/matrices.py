@@ -112,7 +112,7 @@ def _product(b: Builder, value: onnx_ir.Value | None) -> tuple[Val, Val] | None:
     names = left.split(",")
     if node is None or len(names) != 2 or [len(one) for one in (*names, right)] != [4, 4, 4]:
         return None
-    batch, heads, rows, columns = right
+    batch, heads, rows, columns = tuple(right)
     depth = (set(left) - set(right) - {","}) or {""}
     found: dict[str, Val] = {}
     for letters, operand in zip(names, node.inputs, strict=True):
@@ -132,7 +132,7 @@ def _attended_by_letters(n: NodeContext, equation: str) -> Val | None:
     at = next((at for at, one in enumerate(n.inputs) if _maker(one, "Softmax") is not None), None)
     if at is None:
         return None
-    batch, heads, rows, columns = names[at]
+    batch, heads, rows, columns = tuple(names[at])
     depth = set(right) - set(names[at])
     if len(depth) != 1 or sorted(right) != sorted((batch, heads, rows, *depth)):
         return None
