@@ -18,7 +18,7 @@ def rows(setup: Setup) -> list[Row]:
     """A scan of small SavedModels. The time to start processes, or to reach the cluster, counts."""
     from ray.cluster_utils import Cluster
 
-    count = 20 if setup.quick else 2000
+    count = 20 if setup.quick else 500
     made: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
