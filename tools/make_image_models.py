@@ -66,7 +66,7 @@ def _detector(tf: Any) -> Any:
             self.boxes = tf.Variable(_pattern("boxes", (3, 3, 8, 4)))
             self.scores = tf.Variable(_pattern("scores", (3, 3, 8, 1)))
 
-        @tf.function
+        @tf.function  # type: ignore[untyped-decorator]
         def __call__(self, image: Any) -> dict[str, Any]:
             small = tf.image.resize(image[None], (32, 32)) / 127.5 - 1.0
             found = tf.nn.relu6(tf.nn.conv2d(small, self.stem, 2, "SAME"))
