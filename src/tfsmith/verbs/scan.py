@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Scanned", "scan"]
 
 _FEW_BYTES = 1024
+_MANY_BYTES = 16 * _FEW_BYTES
 _LONGEST_ALLOW_FILE = 1 << 20
 
 
@@ -160,10 +161,12 @@ def _of_file(model: Model) -> Iterator[Finding]:
     """What is odd about the file itself, and what Keras kept beside it."""
     from tfsmith.formats.oddities import other_main_files, text_in_disguise, unknown_fields
 
-    for odd in unknown_fields(model):
+    unknown = list(unknown_fields(model))
+    is_much = sum(odd.size for odd in unknown) > _MANY_BYTES
+    for odd in unknown:
         what = f"{odd.message} has no field {odd.number}, which holds {odd.size} bytes"
-        level: Level = "suspicious" if odd.size > _FEW_BYTES else "note"
-        yield Finding("unknown-field", level, what, when="in the file", offset=odd.offset)
+        level: Level = "suspicious" if is_much or odd.size > _FEW_BYTES else "note"
+        yield Finding("unknown-field", level, what, "", odd.inside, when="in the file", offset=odd.offset)
     for name in other_main_files(model):
         what = f"{name} lies beside another main file; which of them is loaded depends on the reader"
         yield Finding("hidden-graph", "suspicious", what, "", name, when="in the file")
