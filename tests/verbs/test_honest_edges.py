@@ -270,9 +270,9 @@ def test_case_7_convert_verify_on_tf2(folder: Path, says: Says) -> None:
 def test_case_14_remedies_name_what_the_verb_has(folder: Path, says: Says) -> None:
     Path("none.pb").write_bytes(graph_def([node_def("x", "NoOp")]))
     found = says(2, "convert", "none.pb", "-o", "again.pb", "--verify")
-    assert found.endswith(
-        "write it without --verify, then say it: `tfsmith verify MODEL RESULT --outputs NAME`\n"
-    ), found
+    assert found.endswith("write it without --verify, then say it: `tfsmith verify MODEL RESULT --outputs NAME`\n"), (
+        found
+    )
     nodes = [node_def("x", "Placeholder", attrs={"dtype": attr_value(type=1)}), node_def("y", "Mine", ["x"])]
     Path("mine.pb").write_bytes(graph_def(nodes))
     found = says(1, "check", "mine.pb", "--for", "onnx", "--outputs", "y")
