@@ -338,6 +338,8 @@ def test_show_and_scan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ):
         assert words in told
     assert tfsmith.scan(path)
+    assert main(["scan", str(path)]) == 0
+    assert "5 layers looked at" in capsys.readouterr().out
     config = json.loads(keras_of(path).config)
     config["config"]["layers"][2] = {
         "class_name": "Lambda",
@@ -470,3 +472,14 @@ def test_a_page_of_a_keras_file(tmp_path: Path) -> None:
     other = unpacked(tmp_path, "tf-keras-2.19.h5")
     assert view_model(path, diff=other, out=tmp_path / "both.html").overlays
     assert sorted(made.name for made in tmp_path.glob("*.html")) == ["both.html", "page.html"]
+
+
+def test_converting_says_what_is_written_and_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = unpacked(tmp_path, "tf-keras-2.19.keras")
+    for ending, word in ((".h5", "weights"), (".npz", "weights"), (".ckpt", "checkpoint")):
+        assert main(["convert", str(path), "-o", str(tmp_path / f"made{ending}")]) == 0
+        assert f"({word}, " in capsys.readouterr().out
+    for name in ("model.pb", "folder", "model.meta"):
+        assert main(["convert", str(path), "-o", str(tmp_path / name)]) == 2
+        assert "holds layers and weights, but no graph to convert; export a SavedModel" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()
