@@ -468,6 +468,17 @@ def test_names_with_a_number_are_paired_though_values_differ(trained: tuple[Path
     assert sum(one.verdict == "same" for one in found) == 10
 
 
+def test_names_with_other_scopes_are_paired_though_values_differ(tmp_path: Path) -> None:
+    path = unpacked(tmp_path, "tf-keras-2.19.h5")
+    first = tfsmith.load_weights(path, training=False)
+    tfsmith.save_weights(
+        {f"model/{name}": tensor.numpy() + 1 for name, tensor in first.items()}, tmp_path / "other.npz"
+    )
+    found = tfsmith.compare_weights(first, tmp_path / "other.npz")
+    assert {one.name for one in found} == {f"{name} = model/{name}" for name in first}
+    assert {one.verdict for one in found} == {"differs"}
+
+
 def test_diff_pairs_weights_as_compare_does(trained: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     path, exported = trained
     archive = unpacked(path.parent, "tf-keras-2.19.keras")
