@@ -15,6 +15,7 @@ from tfsmith.ir.model import Model
 from tfsmith.records import field, record, replace
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
+from tfsmith.view.explorer import explorer_node_data
 from tfsmith.view.page import Mark, Overlay, page_frame, page_html
 from tfsmith.view.page_data import page_data, place_of, tensor_facts, tensor_of, weight_tensors
 from tfsmith.view.raised_graph import recognised_scopes
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from tfsmith.verbs._shared import FilePath, MatchingLoads, ModelOrPath, Out, Progress, Serves
     from tfsmith.verbs.recipe import RecipeOrPath
 
-__all__ = ["FLAGS", "IN_COMMAND", "Viewed", "view_model"]
+__all__ = ["FLAGS", "IN_COMMAND", "Viewed", "view_data", "view_model"]
 
 FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 IN_COMMAND = MappingProxyType({"serve": True})
@@ -128,7 +129,7 @@ def view_model(
 
     Args:
         model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
-        out: The page to write: an .html.
+        out: The page to write: an .html; or a .json, which is what is painted as node data for Model Explorer.
         recipe: Paint what this recipe matches: a `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
         diff: Paint what differs in this model, side by side with it.
         verify: Run both models, and paint how far apart they are at each node, and where they part.
@@ -157,8 +158,14 @@ def view_model(
     step = progress or _silent
     step("opening")
     opened = open_model(model, options)
-    if out is not None and Path(out).suffix.lower() not in (".html", ".htm"):
-        raise UsageError("a page is HTML", path=out, remedy="give it a name that ends in .html")
+    ending = "" if out is None else Path(out).suffix.lower()
+    if out is not None and ending not in (".html", ".htm", ".json"):
+        raise UsageError("a page is HTML", path=out, remedy="give it a name that ends in .html; .json is node data")
+    if ending == ".json" and sum((recipe is not None, diff is not None, verify is not None, scan, profile)) != 1:
+        remedy = "give one of {verify}, {profile}, {scan}, {recipe} and {diff}, or a name that ends in .html"
+        raise UsageError(
+            "a .json is node data for Model Explorer: of one thing that is painted", path=out, remedy=remedy
+        )
     if diff is not None and verify is not None:
         raise UsageError("{diff} and {verify} both show a second model", remedy="give one of them")
     if engine != "auto" and verify is None and not profile:
@@ -200,7 +207,8 @@ def view_model(
 
     if out is not None:
         html = make("")
-        _write(html, opened, out, force=force)
+        text = json.dumps(explorer_node_data(overlays[0]), indent=1) + "\n" if ending == ".json" else html
+        _write(text, opened, out, force=force)
         return Viewed(opened, html, tuple(overlays), notes, Path(out))
     if not serve:
         return Viewed(opened, make(""), tuple(overlays), notes)
@@ -212,6 +220,12 @@ def view_model(
     }
     server = PageServer(make, answers, port)
     return Viewed(opened, "", tuple(overlays), notes, None, server, browser)
+
+
+def view_data(model: ModelOrPath) -> dict[str, Any]:
+    """What a page shows of a model, as plain data."""
+    opened = open_model(model, {})
+    return page_data(opened, networks=[] if _warnings(opened) else _networks(opened))
 
 
 def _page_data(model: Model, networks: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
@@ -232,12 +246,12 @@ def _command_path(source: ModelOrPath, model: Model) -> str:
     return "MODEL" if not isinstance(plain, Model) or model.path is None else str(model.path)
 
 
-def _write(html: str, model: Model, out: FilePath, *, force: bool) -> None:
+def _write(text: str, model: Model, out: FilePath, *, force: bool) -> None:
     from tfsmith.formats.write import inputs_of
     from tfsmith.storage.place import Output
 
     with Output(out, inputs=inputs_of(model), force=force) as output:
-        output.aside.write_text(html, encoding="utf-8")
+        output.aside.write_text(text, encoding="utf-8")
 
 
 def _networks(model: Model) -> list[dict[str, Any]]:

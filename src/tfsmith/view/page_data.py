@@ -32,7 +32,7 @@ from tfsmith.view.summary import attr_facts, collection_facts, signature_facts, 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["GRAPH", "page_data", "place_of", "tensor_facts", "tensor_of", "weight_tensors"]
+__all__ = ["GRAPH", "node_inputs", "page_data", "place_of", "tensor_facts", "tensor_of", "weight_tensors"]
 
 GRAPH = ""
 """The name of the graph's own sheet; a function's sheet has the function's name."""
@@ -229,7 +229,7 @@ def _raised_sheet(
     count = len(names)
     numbers = {name: number for number, name in enumerate(names)}
     owner = {name: one for one in body.made.values() for name in one.nodes}
-    sources = _sources(sheet)
+    sources = node_inputs(sheet)
 
     def source(number: int) -> int:
         """The node whose value a node has, in the raised graph."""
@@ -340,8 +340,8 @@ def _raised_op(made: RaisedNode | None, is_weight: bool, op: int, tables: _Table
     return tables.ops.number(f"{_RAISED}Weight") if is_weight else op
 
 
-def _sources(sheet: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
-    """The inputs of each node of a sheet: the number of a node, and of its output."""
+def node_inputs(sheet: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
+    """The inputs of each node of a sheet: the number of a node and of its output, as `_sheet` has them."""
     flat, at, found = sheet["inputs"], 0, []
     for _ in sheet["names"]:
         count = flat[at]
