@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import FreeNames
 from tfsmith.records import field, record, replace
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
 from tfsmith.view.explorer import explorer_node_data
+from tfsmith.view.other_graphs import OtherNode, other_sheet
 from tfsmith.view.page import Mark, Overlay, page_frame, page_html
 from tfsmith.view.page_data import page_data, place_of, tensor_facts, tensor_of, weight_tensors
 from tfsmith.view.raised_graph import recognised_scopes
@@ -128,7 +130,8 @@ def view_model(
     `profile`.
 
     Args:
-        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
+        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder, Keras file; or an .onnx
+            file.
         out: The page to write: an .html; or a .json, which is what is painted as node data for Model Explorer.
         recipe: Paint what this recipe matches: a `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
         diff: Paint what differs in this model, side by side with it.
@@ -157,7 +160,11 @@ def view_model(
     """
     step = progress or _silent
     step("opening")
-    opened = open_model(model, options)
+    shows_onnx = _is_onnx(model)
+    if shows_onnx and (any((recipe, diff, verify, scan, weights, profile)) or options):
+        what = "of an ONNX file a page shows its nodes, and nothing is painted on them"
+        raise UsageError(what, path=str(model), remedy="leave the other options out, or pass the TensorFlow model")
+    opened = Model("graphdef", ()) if shows_onnx else open_model(model, options)
     ending = "" if out is None else Path(out).suffix.lower()
     if out is not None and ending not in (".html", ".htm", ".json"):
         raise UsageError("a page is HTML", path=out, remedy="give it a name that ends in .html; .json is node data")
@@ -175,7 +182,7 @@ def view_model(
     step("looking at the graph")
     notes = _warnings(opened)
     networks = [] if notes else _networks(opened)
-    models = [_page_data(opened, networks)]
+    models = [_onnx_data(Path(str(model))) if shows_onnx else _page_data(opened, networks)]
     overlays: list[Overlay] = []
     if recipe is not None:
         step("matching")
@@ -200,7 +207,7 @@ def view_model(
     if weights:
         step("reading weights")
         statistics = {key: _statistics(opened, key) for key, _ in weight_tensors(opened)}
-    command = _command_path(model, opened)
+    command = _command_path(model, opened) if opened.has_graph else ""
 
     def make(server: str) -> str:
         return page_html(models, overlays=overlays, weights=statistics, command=command, server=server)
@@ -224,6 +231,8 @@ def view_model(
 
 def view_data(model: ModelOrPath) -> dict[str, Any]:
     """What a page shows of a model, as plain data."""
+    if _is_onnx(model):
+        return _onnx_data(Path(str(model)))
     opened = open_model(model, {})
     return page_data(opened, networks=[] if _warnings(opened) else _networks(opened))
 
@@ -233,6 +242,53 @@ def _page_data(model: Model, networks: Sequence[Mapping[str, Any]] = ()) -> dict
     is_whole = model.has_graph and not _warnings(model)
     scopes = recognised_scopes(model) if is_whole else {}
     return page_data(model, networks=networks, recognised=scopes, is_raised=is_whole)
+
+
+def _is_onnx(model: object) -> bool:
+    return isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".onnx"
+
+
+def _onnx_data(path: Path) -> dict[str, Any]:
+    """What the page shows of an ONNX file: its nodes with weights, inputs and outputs. Reads no weight."""
+    from tfsmith.formats.onnx.reader import OnnxTensor, read_onnx
+
+    found = read_onnx(path)
+
+    def kind(one: OnnxTensor) -> tuple[str, list[int] | None]:
+        return one.dtype, None if one.shape is None else [size if isinstance(size, int) else -1 for size in one.shape]
+
+    types = {one.name: kind(one) for one in (*found.shapes, *found.inputs, *found.outputs)}
+    names = FreeNames({one.name for one in (*found.inputs, *found.weights)})
+    nodes = [OtherNode(one.name, "Input", (), "input", {}, (kind(one),)) for one in found.inputs]
+    nodes += [OtherNode(one.name, "Initializer", (), "constant", {}, (kind(one),)) for one in found.weights]
+    given = {node.name: (node.name, 0) for node in nodes}
+    called = [names.take(one.name) for one in found.nodes]
+    for name, one in zip(called, found.nodes, strict=True):
+        given |= {output: (name, number) for number, output in enumerate(one.outputs) if output}
+    for name, one in zip(called, found.nodes, strict=True):
+        inputs = [given.get(text, (text, 0)) for text in one.inputs if text]
+        made = [types.get(text, (None, None)) for text in one.outputs]
+        nodes.append(OtherNode(name, one.op, inputs, "op", one.attrs, made))
+    for output in found.outputs:
+        source = given.get(output.name, (output.name, 0))
+        nodes.append(OtherNode(names.take(f"{output.name} (output)"), "Output", (source,), "output"))
+    sheet, tables = other_sheet(nodes)
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in found.opsets.items())
+    counted = {"nodes": len(found.nodes), "functions": 0, "function_nodes": 0, "ops": found.ops, "custom_ops": []}
+    title = f"ONNX, opset {opsets}" + (f", written by {found.producer}" if found.producer else "")
+    weights = {"count": len(found.weights), "parameters": 0, "bytes": sum(one.nbytes for one in found.weights)}
+    return {
+        "format": 1,
+        "summary": {"path": str(path), "title": title, "tensorflow_version": "", "graph": counted,
+                    "variables": {"count": 0, "parameters": 0, "bytes": 0}, "constants": weights},
+        "variables": [],
+        "networks": [],
+        "signatures": {},
+        "collections": {},
+        "sheets": [sheet],
+        "raised": {},
+        "tables": tables,
+    }  # fmt: skip
 
 
 def _silent(step: str) -> None:

@@ -26,6 +26,7 @@ from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.passes.interface import collected, guess_outputs
 from tfsmith.passes.variables import find_value, restore_sources
+from tfsmith.view.other_graphs import keras_nodes, other_sheet
 from tfsmith.view.raised_graph import RAISED_OPS, RaisedBody, RaisedNode, raised_graph
 from tfsmith.view.summary import attr_facts, collection_facts, signature_facts, summary_facts, variable_facts
 
@@ -97,6 +98,9 @@ def page_data(
         "sheets": [],
         "raised": {},
     }
+    if not model.has_graph and model.keras is not None and model.keras.layers:
+        sheet, made = other_sheet(keras_nodes(model.keras, model.variables))
+        return facts | {"sheets": [sheet], "tables": made}
     if not model.has_graph:
         return facts | {"tables": _tables_facts(_Tables(), model)}
     facts["signatures"] = signature_facts(model.signatures)
