@@ -536,10 +536,10 @@ def _profile_overlay(model: Model, engine: str) -> Overlay:
     for (sheet, node), seconds in sorted(times.items(), key=lambda item: -item[1]):
         share = seconds / total if total else 0.0
         kind = next(kind for least, kind in _HEAT if share >= least)
-        marks.append(Mark(kind, node, sheet, f"{seconds * 1e3:.3g} ms, {share:.1%}", seconds))
-    notes.insert(0, f"{total * 1e3:.3g} ms on {found.ran}, the mean of {_PROFILED_RUNS} runs")
+        marks.append(Mark(kind, node, sheet, f"{_milliseconds(seconds)}, {share:.1%}", seconds))
+    notes.insert(0, f"{_milliseconds(total)} on {found.ran}, the mean of {_PROFILED_RUNS} runs")
     notes.append(_cut(f"inputs: {found.inputs or 'none'}"))
-    if nowhere:
+    if nowhere > total / 1000:
         notes.append(f"{nowhere / total:.1%} of it the engine gives to no node")
     kinds = {
         "hot": ("a tenth of the time or more", "▲", _RED),
@@ -547,6 +547,11 @@ def _profile_overlay(model: Model, engine: str) -> Overlay:
         "cool": ("less", "·", _GRAY),
     }
     return Overlay("profile", "profile", kinds, marks[:_MOST_MARKS], notes, 0, "seconds")
+
+
+def _milliseconds(seconds: float) -> str:
+    value = seconds * 1e3
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
 @record
