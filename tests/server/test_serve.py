@@ -7,6 +7,7 @@ import shutil
 import signal
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -104,6 +105,8 @@ def test_metadata_is_the_json_of_the_proto(server: Server) -> None:
         ("/v1/models/half_plus_two:predict", b"", 400),
         ("/v1/models/half_plus_two:predict", b"{not json", 400),
         ("/v1/models/half_plus_two:predict", b"[" * 50_000, 400),
+        ("/v1/models/half_plus_two:predict", b'{"instances": [[1e400]]}', 400),
+        ("/v1/models/half_plus_two:predict", b'{"instances": [[' + b"9" * 400 + b".0]]}", 400),
         ("/v1/models/half_plus_two:predict", [1.0], 400),
         ("/v1/models/half_plus_two:predict", {}, 400),
         ("/v1/models/half_plus_two:predict", {"instances": []}, 400),
@@ -129,8 +132,20 @@ def test_metadata_is_the_json_of_the_proto(server: Server) -> None:
 def test_bad_requests_get_their_code_and_a_json_error(server: Server, path: str, body: Any, code: int) -> None:
     found, answer, _ = ask(f"{server.rest}{path}", body)
     assert (found, list(answer)) == (code, ["error"]), answer
+    assert len(answer["error"]) < 300
     assert answer["error"]
     assert "Traceback" not in answer["error"]
+
+
+def test_methods_that_nothing_takes_are_malformed_requests(server: Server) -> None:
+    for path in ("/v1/models/half_plus_two", "/v2/models/half_plus_two/infer"):
+        for method in ("DELETE", "PUT"):
+            request = urllib.request.Request(f"{server.rest}{path}", method=method)
+            with pytest.raises(urllib.error.HTTPError) as error:
+                urllib.request.urlopen(request)
+            wanted = {"error": f"Malformed request: {method} {path}"}
+            assert (error.value.code, json.load(error.value)) == (400, wanted)
+            error.value.close()
 
 
 def test_kserve(server: Server) -> None:
@@ -324,3 +339,17 @@ def test_requests_that_run_when_it_is_stopped_still_end(models: Path) -> None:
         assert server.stop(signal.SIGINT) == 0
         asking.join()
         assert found == [200]
+
+
+def test_a_model_is_served_out_of_an_archive_and_a_url(models: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "half"), "zip", models, "half_plus_two")
+    url = f"zip://half_plus_two::{Path(archive).as_uri()}"
+    config = tmp_path / "models.config"
+    places = {"a": archive, "b": url}
+    text = " ".join(f'config {{ name: "{name}" base_path: "{place}" }}' for name, place in places.items())
+    config.write_text(f"model_config_list {{ {text} }}")
+    with serving("--model-config", str(config), "--engine", "reference") as server:
+        for name in places:
+            found = ask(f"{server.rest}/v1/models/{name}/versions/123:predict", {"instances": [[1.0]]})
+            assert found[:2] == (200, {"predictions": [[2.5]]})
+        assert server.stop() == 0

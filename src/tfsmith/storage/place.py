@@ -97,9 +97,10 @@ class Output:
 
     def _set_url(self, path: str | os.PathLike[str]) -> None:
         """An output on a store is made in a folder of this machine, and uploaded when it is whole."""
-        from tfsmith.storage.remote import is_url, url_text
+        from tfsmith.storage.remote import is_url, url_text, without_file
 
         if not is_url(path):
+            self.path = Path(without_file(path))
             return
         self._url = url_text(path).rstrip("/")
         folder = tempfile.mkdtemp(prefix="tfsmith-upload-")

@@ -7,9 +7,10 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tfsmith.errors import EngineError, TfsmithError, UsageError, worded
 from tfsmith.records import record
@@ -28,7 +29,7 @@ __all__ = ["FleetResult", "fleet", "run_one"]
 
 _LEFT_OUT = frozenset({"fleet", "serve", "demo", "completion", "diff", "verify", "view"})
 """Verbs that take no model, two of them, or all of the terminal."""
-_TASKS = 100
+_TASKS = 500
 """Models after which a process is replaced, so that what leaks stays small."""
 _SHOWN = 20
 _TELL_SECONDS = 3.0
@@ -126,14 +127,11 @@ def fleet(
     path = Path(report)
     before = _done_before(path, verb, given)
     todo = [task for task in tasks if (task[0].path, task[0].size, task[0].etag) not in before]
-    start = time.monotonic()
+    start = told = time.monotonic()
     counts: Counter[str] = Counter()
     failed: list[tuple[str, str]] = []
-    with open(path, "a", encoding="utf-8") as file:
-        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-            file.write("\n")  # a line that was cut off
-        lines = _on_ray(verb, todo, ray, given) if ray is not None else _in_processes(verb, todo, jobs, given)
-        told = start
+    lines = _on_ray(verb, todo, ray, given) if ray is not None else _in_processes(verb, todo, jobs, given)
+    with _appended(path) as file:
         for number, line in enumerate(lines, 1):
             file.write(f"{json.dumps(line, allow_nan=False, default=str)}\n")
             file.flush()
@@ -150,6 +148,19 @@ def fleet(
     done = {status: counts[status] for status in ("yes", "no", "error", "crashed") if counts[status]}
     skipped = len(tasks) - len(todo)
     return FleetResult(done, skipped, tuple(failed), path, page, time.monotonic() - start)
+
+
+@contextmanager
+def _appended(path: Path) -> Iterator[TextIO]:
+    """The report, ready for more lines; a new one that gets none, as for a cluster that is not there, goes again."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
+                file.write("\n")  # a line that was cut off
+            yield file
+    finally:
+        if path.is_file() and not path.stat().st_size:
+            path.unlink()
 
 
 def _check(verb: str, jobs: int, ray: str | None, options: Mapping[str, Any]) -> None:
