@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 from tfsmith.ir.body import Body
+from tfsmith.ir.graph import Checker
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.shape import SCALAR
@@ -57,6 +58,7 @@ class Raised:
         self.algebra = Algebra()
         self.body = body
         self._inference = inference
+        self._checker = Checker(body)
         self._readings: dict[Endpoint, Reading | None] = {}
         self._axis_names: dict[str, str] = {}
         self._firsts: dict[str, str] = {}
@@ -195,6 +197,8 @@ class Raised:
         inputs, definition = self._inference.inputs(self.body, node), builtin_op(node.op)
         if definition is not None and len(inputs) < len(definition.inputs):
             return  # a damaged graph: the rules take for granted what the op must be given
+        if not self._checker.are_right(node):
+            return
         found = rule(self, node, inputs)
         if found is not None:
             self._readings[first] = found
@@ -591,7 +595,7 @@ def _expand(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading |
 def _squeeze(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
     x, sizes = raised.reading(inputs[0]), raised.sizes(Endpoint(node.name, 0))
     asked = node.get("squeeze_dims") or ()
-    if x is None or sizes is None:
+    if x is None or sizes is None or (asked and not x.axes):
         return None
     gone = {at % len(x.axes) for at in asked} if asked else {at for at, arg in enumerate(x.axes) if not arg}
     if any(x.axes[at] for at in gone) or len(x.axes) - len(gone) != len(sizes):
