@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tfsmith.patterns.algebra import Algebra, Arg, Atom, Label, Value
-from tfsmith.patterns.raised import Reading
+from tfsmith.patterns.algebra import Reading
 
 __all__ = ["compute", "leaves"]
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tfsmith.ops.sizes import Size, over, times
 
@@ -25,6 +25,7 @@ __all__ = [
     "Head",
     "Label",
     "Product",
+    "Reading",
     "Value",
     "ONE",
     "ZERO",
@@ -47,6 +48,15 @@ Product: TypeAlias = "tuple[tuple[Atom, float], ...]"
 """Atoms with their exponents, sorted."""
 Value: TypeAlias = "tuple[tuple[Product, float], ...]"
 """Products with their coefficients, sorted; the constant term has an empty product and stands first."""
+
+
+
+class Reading(NamedTuple):
+    """What a tensor is: a value, and which labels its axes are."""
+
+    value: Value
+    axes: Axes
+
 
 ZERO: Value = ()
 ONE: Value = (((), 1.0),)
@@ -291,6 +301,14 @@ class Algebra:
             return self.value_of(class_of(head), atom[1])
         return ((((atom, 1.0),), 1.0),)
 
+    def opened(self, head: Head, axes: Axes) -> tuple[Axes, frozenset[Label]]:
+        """The labels of a reduction's class, new ones for those that are bound; and those new ones."""
+        bound, free = bound_of(head), iter(axes)
+        full: list[Arg] = []
+        for at, size in enumerate(self._class_sizes[class_of(head)]):
+            full.append((self.label(size),) if at in bound else next(free))
+        return tuple(full), frozenset(label for at in bound for label in full[at])
+
     # arithmetic
 
     def add(self, one: Value, other: Value) -> Value:
@@ -410,11 +428,35 @@ class Algebra:
         return self.single((kind, found, bound), axes)
 
     def exp(self, value: Value) -> Value:
-        """The exponential; that of a softmax's logarithm is the softmax."""
+        """The exponential; that of a softmax's logarithm is the softmax, and a logarithm in a sum is a factor."""
         atom = value[0][0][0][0] if len(value) == 1 and len(value[0][0]) == 1 else None
         if atom is not None and value[0] == (((atom, 1.0),), 1.0) and self.head(atom)[0] == "logsoftmax":
             return self.single(("softmax", *self.head(atom)[1:]), atom[1])
-        return self.apply("exp", value)
+        for item in value:
+            factor = self._exp_of_log(item)
+            if factor is not None:
+                return self.multiply(self.exp(tuple(each for each in value if each is not item)), factor)
+        return self.apply("exp", value) if value else ONE
+
+    def _exp_of_log(self, item: tuple[Product, float]) -> Value | None:
+        """The exponential of a term that is the logarithm of a sum of exponentials, or less it; None for all else."""
+        product, number = item
+        if len(product) != 1 or product[0][1] != 1 or number not in (1.0, -1.0):
+            return None
+        head = self.head(product[0][0])
+        if head[0] != "log":
+            return None
+        inside = self.value_of(class_of(head), product[0][0][1])
+        if len(inside) != 1 or inside[0][1] <= 0 or len(inside[0][0]) != 1 or inside[0][0][0][1] != 1:
+            return None
+        total = self.head(inside[0][0][0][0])
+        if total[0] not in ("mean", "total"):
+            return None
+        terms = self._classes[class_of(total)]
+        is_positive = all(
+            factor > 0 and all(self._heads[one[0]][0] == "exp" for one, _ in each) for each, factor in terms
+        )
+        return self.power(inside, number) if is_positive else None
 
     def reduce_by(self, kind: str, value: Value, labels: frozenset[Label]) -> Value:
         """A reduction that is no sum, such as "max"."""

@@ -24,7 +24,8 @@ from tfsmith.patterns.formula import (
     Search,
     Var,
 )
-from tfsmith.patterns.raised import Raised, Reading
+from tfsmith.patterns.algebra import Reading
+from tfsmith.patterns.raised import Raised
 from tfsmith.records import record
 
 __all__ = ["LAYER", "Layer", "Stack", "candidates", "count_attentions", "find_stacks", "model_stacks", "raised_bodies"]

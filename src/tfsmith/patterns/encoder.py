@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite, sqrt
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfsmith.errors import Note
 from tfsmith.ir.attr import Attr
@@ -21,11 +21,12 @@ from tfsmith.ops.families import SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.sizes import Size
 from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
-from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
+from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Product, Reading, Value, constant_of, is_close
 from tfsmith.patterns.architecture import LAYER, Layer, Stack, candidates, count_attentions, find_stacks, raised_bodies
 from tfsmith.patterns.causal import is_causal
 from tfsmith.patterns.formula import Attention, Bound, Dense, Heads, Kernel, Search, Var
-from tfsmith.patterns.raised import Raised, Reading
+from tfsmith.patterns.parts import Cut, cuts_of
+from tfsmith.patterns.raised import Raised
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, lost_users
 from tfsmith.patterns.replaceable import Outside, outside_of_function, outside_of_graph
 from tfsmith.records import record
@@ -36,6 +37,13 @@ _ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh
 FLOAT = dtype_named("float32")
 _OUTPUT = Endpoint("output_norm", 0)
 _BY_STRUCTURE = Variant("by structure", Query((), ("x",), (_OUTPUT,)), (), {}, Repeat({"x": _OUTPUT}))
+_COMPARED = MappingProxyType(
+    {
+        op.lower(): op
+        for op in ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
+    }
+)
+"""Comparisons, by what they are in the raised graph."""
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
 _ATTENTION = Attention(Dense(Var("x"), "query"), Dense(Var("y"), "key"), Dense(Var("z"), "value"), "attention")
 """Any attention, of whatever tensors."""
@@ -353,7 +361,7 @@ class _Fusion:
         """
         last = stack.layers[-1]
         attrs = self._attributes(stack)
-        mask, adder, is_turned = self._mask(stack)
+        mask, adder, is_turned, compared = self._mask(stack)
         embedded, rank = self._embedded(stack)
         shape = self._output_shape(last, rank)
         weights = [weight for layer in stack.layers for weight in self._weights(layer)]
@@ -361,12 +369,14 @@ class _Fusion:
         if not self._keep_shared:
             self._check_inside(stack, layers)
         editor, before = self._editor, len(self._editor)
-        kind = self._inference.dtype(self._body, mask)
+        kind, hides = self._inference.dtype(self._body, mask), mask
         assert kind is not None
+        if compared is not None:
+            kind, hides = dtype_named("bool"), self._made_mask(mask, kind, *compared)
         attrs |= {"MaskT": kind, "MaskAdder": adder, "NumWeights": len(weights)}
         if stack.layers[0].heads.mask.is_cleared:
             attrs["ClearMasked"] = True
-        hides = self._turned(mask, kind) if is_turned else mask
+        hides = self._turned(hides, kind) if is_turned else hides
         inputs: list[Any] = [embedded, hides, *(self._made(weight) for weight in weights)]
         scope = _common_scope([layer.output.node for layer in stack.layers])
         node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
@@ -433,7 +443,13 @@ class _Fusion:
         size = self._algebra.extent(tuple(stack.layers[-1].heads.words))
         return size if isinstance(size, int) else _LONGEST
 
-    def _turned(self, mask: Endpoint, kind: DType) -> Any:
+    def _made_mask(self, tensor: Endpoint, kind: DType, op: str, bound: float) -> Any:
+        """A tensor compared with a number, where the graph does so only after it is repeated."""
+        import numpy
+
+        return self._editor.add(op, [tensor, self._editor.const(numpy.asarray(bound, kind.numpy()))])
+
+    def _turned(self, mask: Any, kind: DType) -> Any:
         """A mask that is 1 where another is 0."""
         if kind.name == "bool":
             return self._editor.add("LogicalNot", [mask])
@@ -441,10 +457,8 @@ class _Fusion:
 
         return self._editor.add("Sub", [self._editor.const(numpy.ones((), kind.numpy())), mask])
 
-    def _mask(self, stack: Stack) -> tuple[Endpoint, float, bool]:
-        """The tensor that is 1 for each word that counts, what is added to the scores of the others, and whether not.
-
-        If not, the tensor is 1 for each word that does not count.
+    def _mask(self, stack: Stack) -> _Hidden:
+        """Which tensor hides words.
 
         Raises:
             _CannotFuseError: There is no such tensor.
@@ -475,8 +489,22 @@ class _Fusion:
             raise _CannotFuseError("its mask is added to the scores in a way that the op does not know")
         tensors = sorted(self._laid_out(value, heads), key=self._is_unusual)
         if tensors:
-            return tensors[0], adder, is_turned
+            return _Hidden(tensors[0], adder, is_turned)
+        for source, compared in self._compared(product, heads):
+            return _Hidden(source, adder, is_turned, compared)
         raise _CannotFuseError("its mask is laid out in a way that the op does not know")
+
+    def _compared(self, product: Product, heads: Heads) -> Iterator[tuple[Endpoint, tuple[str, float]]]:
+        """The tensors of which a mask is a comparison with a number, and which one."""
+        head = self._algebra.head(product[0][0]) if len(product) == 1 and product[0][1] == 1 else ("",)
+        if head[0] not in _COMPARED or len(head) != 5:
+            return
+        first, count, other, _ = (one for one in head[1:] if isinstance(one, int))
+        bound = constant_of(self._algebra.value_of(other, ()))
+        if bound is not None:
+            inside = self._algebra.value_of(first, product[0][0][1][:count])
+            for tensor in self._laid_out(inside, heads):
+                yield tensor, (_COMPARED[str(head[0])], bound)
 
     def _is_unusual(self, mask: Endpoint) -> bool:
         """Whether a mask has another rank than light-model-transformer's op takes."""
@@ -611,13 +639,31 @@ class _Fusion:
             import numpy
 
             return self._editor.const(numpy.full(weight.width, weight.filled, numpy.float32))
-        name, _, output = str(self._algebra.head(weight.atom)[1]).rpartition(":")
+        stored, cuts = cuts_of(self._algebra, weight.atom)
+        name, _, output = str(stored).rpartition(":")
         made: Any = self._read(Endpoint(name, int(output)))
-        if self._inference.dtype(self._body, made) not in (FLOAT, None):
-            made = self._editor.add("Cast", [made], SrcT=self._inference.dtype(self._body, made), DstT=FLOAT)
+        kind = self._inference.dtype(self._body, made)
+        sizes = [size for size in self._inference.shape(self._body, made).dims or ()]
+        for cut in cuts:
+            made = self._part(made, sizes, cut)
+        if kind not in (FLOAT, None):
+            made = self._editor.add("Cast", [made], SrcT=kind, DstT=FLOAT)
         if weight.shape is not None:
             made = self._editor.add("Reshape", [made, list(weight.shape)])
         return self._editor.add("Transpose", [made, [1, 0]]) if weight.is_turned else made
+
+    def _part(self, tensor: Any, sizes: list[int], cut: Cut) -> Any:
+        """A part of a tensor; its sizes become those of the part."""
+        front, back = sizes[: cut.axis], sizes[cut.axis + 1 :]
+        if cut.before == 1:
+            sizes[cut.axis] = cut.count
+            begin = [0] * len(front) + [cut.start] + [0] * len(back)
+            return self._editor.add("Slice", [tensor, begin, list(sizes)])
+        apart = self._editor.add("Reshape", [tensor, [*front, cut.before, cut.span, *back]])
+        begin = [0] * (len(front) + 1) + [cut.start] + [0] * len(back)
+        part = self._editor.add("Slice", [apart, begin, [*front, cut.before, cut.count, *back]])
+        sizes[cut.axis] = cut.before * cut.count
+        return self._editor.add("Reshape", [part, list(sizes)])
 
     def _inside(self, stack: Stack, ends: set[str]) -> tuple[frozenset[str], ...]:
         """The nodes of each layer."""
@@ -660,6 +706,22 @@ class _Fusion:
             old = Endpoint(aside, old.output)
         editor.rewire(old, new, signatures=True)
         return old.node
+
+
+class _Hidden(NamedTuple):
+    """How words are hidden.
+
+    Attributes:
+        tensor: What is 1 for each word that counts, or is to be compared to say so.
+        adder: What is added to the scores of the others.
+        is_turned: Whether it is 1 for each word that does not count.
+        compared: By which op, and with which number.
+    """
+
+    tensor: Endpoint
+    adder: float
+    is_turned: bool
+    compared: tuple[str, float] | None = None
 
 
 @record
