@@ -250,17 +250,6 @@ def stacked_heads(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
     return behind(tf, one, x, tf.concat(tf.unstack(context, axis=1), -1))
 
 
-def loop_of_heads(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
-    """Each head by itself."""
-    parts = [tf.split(one.dense(tf, x, WIDTH, WIDTH), HEADS, -1) for _ in range(3)]
-    shown = tf.cast(mask, tf.float32)[:, tf.newaxis, :]
-    found = []
-    for query, key, value in zip(*parts, strict=True):
-        scores = tf.matmul(query, key, transpose_b=True) / np.float32(SIZE**0.5) + (1.0 - shown) * -10000.0
-        found.append(tf.matmul(tf.nn.softmax(scores), value))
-    return behind(tf, one, x, tf.concat(found, -1))
-
-
 def apart_all_along(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
     """Heads are an axis of the weights, before and behind."""
     query, key, value = (
@@ -270,7 +259,9 @@ def apart_all_along(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
     scores = tf.einsum("bfnh,btnh->bnft", query, key) * SIZE**-0.5
     shares = tf.nn.softmax(scores + (1.0 - tf.cast(wide(tf, mask), tf.float32)) * -10000.0)
     context = tf.einsum("bnft,btnh->bfnh", shares, value)
-    y = one.normalized(tf, x + tf.einsum("bfnh,nhd->bfd", context, one.weight(tf, HEADS, SIZE, WIDTH)) + one.weight(tf, WIDTH))
+    y = one.normalized(
+        tf, x + tf.einsum("bfnh,nhd->bfd", context, one.weight(tf, HEADS, SIZE, WIDTH)) + one.weight(tf, WIDTH)
+    )
     inner = one.activated(tf, one.dense(tf, y, INNER, WIDTH))
     return one.normalized(tf, y + one.dense(tf, inner, WIDTH, INNER))
 
@@ -307,11 +298,11 @@ MUST: dict[str, tuple[Change, list[int]]] = {
     "weights joined for one product": (layer(joined_weights), [LAYERS]),
     "heads by split and concat": (layer(heads_by_parts), [LAYERS]),
     "heads by split and stack": (layer(stacked_heads), [LAYERS]),
-    "each head by itself": (layer(loop_of_heads), [LAYERS]),
     "heads are axes of weights": (layer(apart_all_along), [LAYERS]),
     "softmax by the logarithm of a sum": (shares(by_log_sum), [LAYERS]),
     "scores chosen by a wide condition": (masked(where_scores), [LAYERS]),
     "scores chosen by TensorFlow 1's where": (masked(where_old), [LAYERS]),
+    "no mask": (masked(lambda tf, scores, mask: scores), [LAYERS]),
     "mask chosen": (masked(where_mask), [LAYERS]),
     "mask chosen as integers": (masked(where_product), [LAYERS]),
     "variance by squares": (norm(by_squares), [LAYERS]),

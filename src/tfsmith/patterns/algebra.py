@@ -50,7 +50,6 @@ Value: TypeAlias = "tuple[tuple[Product, float], ...]"
 """Products with their coefficients, sorted; the constant term has an empty product and stands first."""
 
 
-
 class Reading(NamedTuple):
     """What a tensor is: a value, and which labels its axes are."""
 

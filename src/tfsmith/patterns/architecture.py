@@ -10,6 +10,7 @@ from tfsmith.ir.function import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint
 from tfsmith.ops.inference import Inference
+from tfsmith.patterns.algebra import Reading
 from tfsmith.patterns.formula import (
     Activation,
     Attention,
@@ -24,7 +25,6 @@ from tfsmith.patterns.formula import (
     Search,
     Var,
 )
-from tfsmith.patterns.algebra import Reading
 from tfsmith.patterns.raised import Raised
 from tfsmith.records import record
 

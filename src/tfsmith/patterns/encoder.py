@@ -38,10 +38,7 @@ FLOAT = dtype_named("float32")
 _OUTPUT = Endpoint("output_norm", 0)
 _BY_STRUCTURE = Variant("by structure", Query((), ("x",), (_OUTPUT,)), (), {}, Repeat({"x": _OUTPUT}))
 _COMPARED = MappingProxyType(
-    {
-        op.lower(): op
-        for op in ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
-    }
+    {op.lower(): op for op in ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")}
 )
 """Comparisons, by what they are in the raised graph."""
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
@@ -361,22 +358,19 @@ class _Fusion:
         """
         last = stack.layers[-1]
         attrs = self._attributes(stack)
-        mask, adder, is_turned, compared = self._mask(stack)
+        mask = self._mask(stack)
         embedded, rank = self._embedded(stack)
         shape = self._output_shape(last, rank)
         weights = [weight for layer in stack.layers for weight in self._weights(layer)]
-        layers = self._inside(stack, {mask.node, *self._same(stack.layers[0].x.number)})
+        ends = self._same(stack.layers[0].x.number) | ({mask.tensor.node} if mask else set())
+        layers = self._inside(stack, ends)
         if not self._keep_shared:
             self._check_inside(stack, layers)
         editor, before = self._editor, len(self._editor)
-        kind, hides = self._inference.dtype(self._body, mask), mask
-        assert kind is not None
-        if compared is not None:
-            kind, hides = dtype_named("bool"), self._made_mask(mask, kind, *compared)
-        attrs |= {"MaskT": kind, "MaskAdder": adder, "NumWeights": len(weights)}
+        kind, hides = self._made_mask(mask) if mask else self._ones(embedded, rank, last)
+        attrs |= {"MaskT": kind, "MaskAdder": mask.adder if mask else -_LARGE, "NumWeights": len(weights)}
         if stack.layers[0].heads.mask.is_cleared:
             attrs["ClearMasked"] = True
-        hides = self._turned(hides, kind) if is_turned else hides
         inputs: list[Any] = [embedded, hides, *(self._made(weight) for weight in weights)]
         scope = _common_scope([layer.output.node for layer in stack.layers])
         node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
@@ -443,22 +437,44 @@ class _Fusion:
         size = self._algebra.extent(tuple(stack.layers[-1].heads.words))
         return size if isinstance(size, int) else _LONGEST
 
-    def _made_mask(self, tensor: Endpoint, kind: DType, op: str, bound: float) -> Any:
-        """A tensor compared with a number, where the graph does so only after it is repeated."""
+    def _made_mask(self, mask: _Hidden) -> tuple[DType, Any]:
+        """The mask that the op takes, 1 for each word that counts, and its type."""
         import numpy
 
-        return self._editor.add(op, [tensor, self._editor.const(numpy.asarray(bound, kind.numpy()))])
+        editor, kind = self._editor, self._inference.dtype(self._body, mask.tensor)
+        made: Any = mask.tensor
+        assert kind is not None
+        if mask.compared is not None:
+            op, bound = mask.compared
+            made = editor.add(op, [made, editor.const(numpy.asarray(bound, kind.numpy()))])
+            kind = dtype_named("bool")
+        if mask.is_turned and kind.name == "bool":
+            made = editor.add("LogicalNot", [made])
+        elif mask.is_turned:
+            made = editor.add("Sub", [editor.const(numpy.ones((), kind.numpy())), made])
+        return kind, made
 
-    def _turned(self, mask: Any, kind: DType) -> Any:
-        """A mask that is 1 where another is 0."""
-        if kind.name == "bool":
-            return self._editor.add("LogicalNot", [mask])
+    def _ones(self, embedded: Endpoint, rank: int, layer: Layer) -> tuple[DType, Any]:
+        """A mask that hides nothing, where there is none, and its type.
+
+        Raises:
+            _CannotFuseError: Sentences are not apart, and their length is open.
+        """
         import numpy
 
-        return self._editor.add("Sub", [self._editor.const(numpy.ones((), kind.numpy())), mask])
+        editor, sizes = self._editor, self._editor.add("Shape", [embedded])
+        if rank == 3:
+            sizes = editor.add("Slice", [sizes, [0], [2]])
+        else:
+            length = self._algebra.extent(tuple(layer.heads.words))
+            if not isinstance(length, int):
+                raise _CannotFuseError("it has no mask, and the length of sequences is open")
+            counts = [editor.add("FloorDiv", [editor.add("Slice", [sizes, [0], [1]]), [length]]), [length]]
+            sizes = editor.add("ConcatV2", [counts, 0])
+        return dtype_named("int32"), editor.add("Fill", [sizes, editor.const(numpy.ones((), numpy.int32))])
 
-    def _mask(self, stack: Stack) -> _Hidden:
-        """Which tensor hides words.
+    def _mask(self, stack: Stack) -> _Hidden | None:
+        """Which tensor hides words; None if no word is hidden.
 
         Raises:
             _CannotFuseError: There is no such tensor.
@@ -471,8 +487,10 @@ class _Fusion:
         }
         if len(masks) != 1:
             raise _CannotFuseError("its layers have different masks")
+        if not mask.value:
+            return None
         if len(mask.value) != 1:
-            raise _CannotFuseError("it has no mask, and the op needs one" if not mask.value else "it has several masks")
+            raise _CannotFuseError("it has several masks")
         if is_causal(self._raised, heads):
             raise _CannotFuseError("its mask hides the words behind each word, as in a decoder")
         product, factor = mask.value[0]
@@ -643,7 +661,7 @@ class _Fusion:
         name, _, output = str(stored).rpartition(":")
         made: Any = self._read(Endpoint(name, int(output)))
         kind = self._inference.dtype(self._body, made)
-        sizes = [size for size in self._inference.shape(self._body, made).dims or ()]
+        sizes = list(self._inference.shape(self._body, made).dims or ())
         for cut in cuts:
             made = self._part(made, sizes, cut)
         if kind not in (FLOAT, None):
@@ -656,13 +674,13 @@ class _Fusion:
         """A part of a tensor; its sizes become those of the part."""
         front, back = sizes[: cut.axis], sizes[cut.axis + 1 :]
         if cut.before == 1:
-            sizes[cut.axis] = cut.count
+            sizes[cut.axis] = cut.size
             begin = [0] * len(front) + [cut.start] + [0] * len(back)
             return self._editor.add("Slice", [tensor, begin, list(sizes)])
         apart = self._editor.add("Reshape", [tensor, [*front, cut.before, cut.span, *back]])
         begin = [0] * (len(front) + 1) + [cut.start] + [0] * len(back)
-        part = self._editor.add("Slice", [apart, begin, [*front, cut.before, cut.count, *back]])
-        sizes[cut.axis] = cut.before * cut.count
+        part = self._editor.add("Slice", [apart, begin, [*front, cut.before, cut.size, *back]])
+        sizes[cut.axis] = cut.before * cut.size
         return self._editor.add("Reshape", [part, list(sizes)])
 
     def _inside(self, stack: Stack, ends: set[str]) -> tuple[frozenset[str], ...]:

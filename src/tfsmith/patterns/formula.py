@@ -13,10 +13,8 @@ from typing import NamedTuple, TypeAlias
 from tfsmith.patterns.algebra import (
     ONE,
     ZERO,
-    Arg,
     Atom,
     Axes,
-    Head,
     Label,
     Product,
     Value,

@@ -1,8 +1,8 @@
 """Parts of tensors in the raised graph: a part of a product is the product with a part of a weight.
 
 So one product that gives queries, keys and values, and is then split, reads as three products. An atom `("part", head,
-axis, before, span, start, count)` is what `head` is, where of its axis, cut into `before` times `span` elements, only
-`count` from `start` on are taken.
+axis, before, span, start, size)` is what `head` is, where of its axis, cut into `before` times `span` elements, only
+`size` from `start` on are taken.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ OF_MANY = SPLITS
 
 
 class Cut(NamedTuple):
-    """Which part of a tensor is taken: of an axis, cut into `before` times `span`, `count` from `start` on."""
+    """Which part of a tensor is taken: of an axis, cut into `before` times `span`, `size` from `start` on."""
 
     axis: int
     before: int
     span: int
     start: int
-    count: int
+    size: int
 
 
 def cuts_of(algebra: Algebra, atom: Atom) -> tuple[str | None, tuple[Cut, ...]]:
@@ -156,7 +156,7 @@ class _Restriction:
         if outer.axis != cut.axis or outer.before != 1 or cut.before != 1:
             return number, cut
         assert isinstance(inner, int)
-        return inner, outer._replace(start=outer.start + cut.start, count=cut.count)
+        return inner, outer._replace(start=outer.start + cut.start, size=cut.size)
 
     def _operand(self, atom: Atom, axes: Axes, cut: Cut) -> Value | None:
         """That of joined tensors which a part is, if it is just one of them."""
@@ -174,7 +174,7 @@ class _Restriction:
             size = None if reading is None else self._algebra.extent(reading.axes[cut.axis])
             if reading is None or not isinstance(size, int):
                 return None
-            if (start, size) == (cut.start, cut.count):
+            if (start, size) == (cut.start, cut.size):
                 return self._with_axes(reading, axes)
             start += size
         return None
@@ -185,7 +185,7 @@ class _Restriction:
         for own, wanted in zip(reading.axes, axes, strict=True):
             if len(own) > 1 or bool(own) != bool(wanted):
                 return None
-            labels |= {label: wanted for label in own}
+            labels |= dict.fromkeys(own, wanted)
         return self._algebra.put(reading.value, labels)
 
 

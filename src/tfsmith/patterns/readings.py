@@ -135,6 +135,9 @@ def _power(algebra: Algebra, one: Value, other: Value) -> Value | None:
 
 def _maximum(algebra: Algebra, one: Value, other: Value) -> Value:
     """A sum of squares and a constant is at least the constant; what is at least zero is a ReLU."""
+    numbers = constant_of(one), constant_of(other)
+    if numbers[0] is not None and numbers[1] is not None:
+        return scaled(ONE, max(numbers[0], numbers[1]))
     for value, bound in ((one, constant_of(other)), (other, constant_of(one))):
         if bound is not None and constant_of(value) is None:
             terms = dict(value)
@@ -303,9 +306,10 @@ def _broadcast(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Readin
         return None
     axes = [*((),) * (len(sizes) - len(x.axes)), *x.axes]
     for at, size in enumerate(sizes):
+        own = raised.algebra.extent(axes[at])
         if not axes[at] and size != 1:
             axes[at] = (raised.algebra.label(size),)
-        elif size != raised.algebra.extent(axes[at]):
+        elif size != own and None not in (size, own):
             return None
     return Reading(x.value, tuple(axes))
 
@@ -492,6 +496,38 @@ def _reduced(kind: str) -> _Rule:
     return rule
 
 
+def _for_all(combine: Callable[[Algebra, Value, Value], Value]) -> _Rule:
+    """Whether all, or any, of several tensors are true that were joined or stacked to say so, as Keras does."""
+
+    def rule(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
+        at, joined = _numbers(raised, inputs[1]), raised.body.by_name.get(inputs[0].node)
+        if joined is None or joined.op not in ("ConcatV2", "Pack") or at is None or len(at) != 1:
+            return None
+        is_pack = joined.op == "Pack"
+        given = list(raised.inputs(joined))
+        axis = [int(joined.get("axis", 0))] if is_pack else _numbers(raised, given.pop())
+        readings = [raised.reading(tensor) for tensor in given]
+        found: Reading | None = None
+        for one in readings:
+            if one is None or not axis:
+                return None
+            rank = len(one.axes) + is_pack
+            if not rank or axis[0] % rank != at[0] % rank or (not is_pack and one.axes[at[0] % rank]):
+                return None
+            if not is_pack:
+                one = Reading(one.value, (*one.axes[: at[0] % rank], *one.axes[at[0] % rank + 1 :]))
+            both = (one.value, one.value, one.axes) if found is None else raised.aligned(found, one)
+            if both is None:
+                return None
+            found = Reading(combine(raised.algebra, both[0], both[1]), both[2])
+        if found is None or not node.get("keep_dims"):
+            return found
+        place = at[0] % (len(found.axes) + 1)
+        return Reading(found.value, (*found.axes[:place], (), *found.axes[place:]))
+
+    return rule
+
+
 def _softmax(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
     x = raised.reading(inputs[0])
     if x is None or not x.axes:
@@ -611,10 +647,11 @@ _FUSED_FUNCTIONS: Mapping[str, Callable[[Algebra, Value], Value]] = MappingProxy
     {
         "GeluExact": lambda algebra, value: _gelu(algebra, value, "erf"),
         "GeluApproximate": lambda algebra, value: _gelu(algebra, value, "tanh"),
-        **{
-            name: (lambda algebra, value, name=name: algebra.apply(name.lower(), value))
-            for name in ("Relu", "Relu6", "Elu", "Tanh", "Sigmoid")
-        },
+        "Relu": lambda algebra, value: algebra.apply("relu", value),
+        "Relu6": lambda algebra, value: algebra.apply("relu6", value),
+        "Elu": lambda algebra, value: algebra.apply("elu", value),
+        "Tanh": lambda algebra, value: algebra.apply("tanh", value),
+        "Sigmoid": lambda algebra, value: algebra.apply("sigmoid", value),
     }
 )
 
@@ -690,6 +727,8 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
         "Mean": _reduced("mean"),
         "Max": _reduced("max"),
         "Min": _reduced("min"),
+        "All": _for_all(_and),
+        "Any": _for_all(_or),
         "Softmax": _softmax,
         "LogSoftmax": _softmax,
     }

@@ -12,9 +12,8 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Miss, NodeQuery, Query, Unit, Variant
 from tfsmith.ops.inference import Inference
-from tfsmith.patterns.algebra import Arg, Atom, Axes, Head, Label, Value, is_close
+from tfsmith.patterns.algebra import Arg, Atom, Axes, Head, Label, Reading, Value, is_close
 from tfsmith.patterns.formula import Attention, Bound, Formula, Found, Heads, Kernel, LayerNorm, Norm
-from tfsmith.patterns.algebra import Reading
 from tfsmith.patterns.raised import Raised
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, replace_matches
 from tfsmith.patterns.rule import Bindings, Form, Operand, Rule, Units

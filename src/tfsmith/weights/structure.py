@@ -268,8 +268,8 @@ def _part(value: Tensor, cut: Cut) -> Tensor:
     front, back = sizes[: cut.axis], sizes[cut.axis + 1 :]
     apart = _shaped(value, (*front, cut.before, cut.span, *back))
     start = (*(0 for _ in front), 0, cut.start, *(0 for _ in back))
-    part = PartTensor(apart, start, Shape((*front, cut.before, cut.count, *back)))
-    return _shaped(part, (*front, cut.before * cut.count, *back))
+    part = PartTensor(apart, start, Shape((*front, cut.before, cut.size, *back)))
+    return _shaped(part, (*front, cut.before * cut.size, *back))
 
 
 def _labels(atom: Atom) -> frozenset[Label]:
