@@ -149,8 +149,9 @@ class Algebra:
             if first == second or wide == narrow or (not left and not right):
                 if isinstance(wide, int) and isinstance(narrow, int) and wide != narrow:
                     return None
-                _extend(for_one, first, (first,))
-                _extend(for_other, second, (first,))
+                kept = second if wide is None else first  # that of which the size is known
+                _extend(for_one, first, (kept,))
+                _extend(for_other, second, (kept,))
                 continue
             rest = over(wide, narrow)
             if rest is not None and rest != 1:

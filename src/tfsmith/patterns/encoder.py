@@ -22,7 +22,16 @@ from tfsmith.ops.inference import Inference
 from tfsmith.ops.sizes import Size
 from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Product, Reading, Value, constant_of, is_close
-from tfsmith.patterns.architecture import LAYER, Layer, Stack, candidates, count_attentions, find_stacks, raised_bodies
+from tfsmith.patterns.architecture import (
+    LAYER,
+    Layer,
+    Stack,
+    candidates,
+    count_attentions,
+    find_stacks,
+    half_type,
+    raised_bodies,
+)
 from tfsmith.patterns.causal import is_causal
 from tfsmith.patterns.formula import Attention, Bound, Dense, Heads, Kernel, Search, Var
 from tfsmith.patterns.parts import Cut, cuts_of
@@ -149,6 +158,14 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = (), options: ReplaceOpt
     with with_bert_op(model).edit() as editor:
         for name, raised, inference in raised_bodies(model, functions=how.functions):
             stacks = find_stacks(raised)
+            half = None if stacks else half_type(raised.body)
+            if half is not None:
+                rounded = Raised(raised.body, inference, is_rounded=True)
+                said = f"it computes in {half}, and the op in float32"
+                halves = [Refusal(name, one, said) for one in find_stacks(rounded) if one.kind == "encoder"]
+                refused += halves
+                if halves:
+                    continue
             for tensor, reason in _other_attentions(raised, stacks):
                 others.setdefault((name, reason), []).append(str(tensor))
             found = [stack for stack in stacks if stack.kind == "encoder"]
@@ -620,8 +637,14 @@ class _Fusion:
 
     def _norm(self, layer: Layer, name: str, hidden: int) -> Iterator[_Weight]:
         norm = layer.norm(name)
-        yield _Weight(norm.gamma, filled=1.0, width=hidden)
-        yield _Weight(norm.beta, filled=0.0, width=hidden)
+        yield self._vector(norm.gamma, 1.0, hidden)
+        yield self._vector(norm.beta, 0.0, hidden)
+
+    @staticmethod
+    def _vector(atom: Atom | None, filled: float, width: int) -> _Weight:
+        """A vector, which may be stored with axes of size one."""
+        has_more = atom is not None and () in atom[1]
+        return _Weight(atom, filled=filled, width=width, shape=(width,) if has_more else None)
 
     def _pair(
         self, found: Kernel, rows: list[list[Label]], columns: list[list[Label]], width: int, what: str
@@ -638,9 +661,10 @@ class _Fusion:
         else:
             raise _CannotFuseError(f"{what} is stored in an order of axes that the op does not know")
         bias = found.bias
-        if bias is not None and bias[1] not in ((flat_columns,), tuple(map(tuple, columns))):
+        spelled = () if bias is None else tuple(arg for arg in bias[1] if arg)
+        if bias is not None and spelled not in ((flat_columns,), tuple(map(tuple, columns))):
             raise _CannotFuseError(f"the bias of {what} is stored in an order of axes that the op does not know")
-        yield _Weight(bias, filled=0.0, width=width)
+        yield self._vector(bias, 0.0, width)
 
     def _read(self, tensor: Endpoint) -> Endpoint:
         """A weight as other nodes read it: a variable of TensorFlow 1 has a node for that."""

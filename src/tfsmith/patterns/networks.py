@@ -90,7 +90,7 @@ def _in_body(body: Graph | Function, model: Model) -> Iterator[_Found]:
     inference = Inference(graph, model.meta.objects, inside=body if isinstance(body, Function) else None)
     texts: tuple[TextModel, ...] = ()
     if _SHARES & {node.op for node in body} and _PRODUCTS & {node.op for node in body}:
-        raised = Raised(body, inference)
+        raised = Raised(body, inference, is_rounded=True)
         texts = find_text_models(raised, inference)
         known = frozenset(layer.kernel("query").kernel[0] for one in texts for layer in one.stack.layers)
         other = find_transformer(raised, known)

@@ -39,9 +39,14 @@ class Raised:
         body: A graph or function.
         inference: What is known of its tensors.
         only: The nodes to look at, if not all of them; the tensors of others are leaves.
+        is_rounded: Whether what is equal but for the rounding to half precision has one reading. Then it says what
+            a network is, but not what can be put in its place.
     """
 
-    def __init__(self, body: Body, inference: Inference, only: Set[str] | None = None) -> None:
+    def __init__(
+        self, body: Body, inference: Inference, only: Set[str] | None = None, *, is_rounded: bool = False
+    ) -> None:
+        self.is_rounded = is_rounded
         self.algebra = Algebra()
         self.body = body
         self._inference = inference

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import isfinite, isnan, prod
+from math import isfinite, isnan, pi, prod, sqrt
+from struct import pack as pack_bytes
+from struct import unpack
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -24,6 +26,9 @@ __all__ = ["AT_NEED", "RULES", "TRUTHS"]
 _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _NUMBERS = (*_FLOATS, *_INTEGERS)
+_HALVES = _FLOATS[:2]
+_CONSTANTS = (0.044715, sqrt(2 / pi), sqrt(0.5), sqrt(2.0))
+"""Numbers of GELUs, which half precision rounds."""
 
 # The rules, by op. Each gives the reading of the node's first output, or None where it cannot say.
 
@@ -50,11 +55,21 @@ def _constant(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading
     number = float(flat_values(single)[0])
     if isnan(number):
         return None
+    if raised.is_rounded and tensor.dtype.name in _HALVES:
+        number = next((one for one in _CONSTANTS if _rounded(one, tensor.dtype.name) == number), number)
     if not isfinite(number):
         return Reading(
             scaled(raised.algebra.single(("infinity",), ()), -1 if number < 0 else 1), raised.algebra.axes(sizes)
         )
     return Reading((((), number),) if number else ZERO, raised.algebra.axes(sizes))
+
+
+def _rounded(number: float, kind: str) -> float:
+    """A number as half precision holds it."""
+    if kind == "float16":
+        return float(unpack("<e", pack_bytes("<e", number))[0])
+    (bits,) = unpack("<I", pack_bytes("<f", number))
+    return float(unpack("<f", pack_bytes("<I", (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000))[0])
 
 
 def _known_integer(raised: Raised, tensor: Endpoint) -> Reading | None:
@@ -76,6 +91,8 @@ def _cast(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | N
     if x is None or source is None or target is None:
         return None
     if _holds(str(source.name), str(target.name)) or constant_of(x.value) is not None:
+        return x
+    if raised.is_rounded and source.name in _FLOATS and target.name in _FLOATS:
         return x
     if target.name == "bool" and raised.is_indicator(x.value):
         return x
