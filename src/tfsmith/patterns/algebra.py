@@ -171,12 +171,12 @@ class Algebra:
             return None
         return _flat(for_one, one), _flat(for_other, other)
 
-    def regroup(self, axes: Axes, sizes: Sequence[Size]) -> tuple[Axes, dict[Label, Arg]] | None:
+    def regroup(self, axes: Axes, sizes: Sequence[Size | Arg]) -> tuple[Axes, dict[Label, Arg]] | None:
         """The axes of a reshaped tensor, and what to put in place of labels that were split; None if that is not known.
 
         Args:
             axes: The axes before.
-            sizes: The sizes after; at most one of them may be unknown.
+            sizes: The sizes after, or axes that are as long; at most one of them may be unknown.
         """
         labels = list(_labels(axes))
         splits: dict[Label, Arg] = {}
@@ -192,11 +192,18 @@ class Algebra:
         return (*front, *middle, *back[::-1]), splits
 
     def _take(
-        self, labels: list[Label], sizes: Sequence[Size], splits: dict[Label, Arg], *, last: bool
+        self, labels: list[Label], sizes: Sequence[Size | Arg], splits: dict[Label, Arg], *, last: bool
     ) -> list[Arg] | None:
         """Takes labels off one end for each size."""
         found: list[Arg] = []
         for size in sizes:
+            if isinstance(size, tuple):
+                taken = labels[len(labels) - len(size) :] if last else labels[: len(size)]
+                if tuple(taken) != size:
+                    return None
+                labels[:] = labels[: len(labels) - len(size)] if last else labels[len(size) :]
+                found.append(size)
+                continue
             arg: list[Label] = []
             rest = size
             while rest != 1:

@@ -127,7 +127,7 @@ def raised_bodies(model: Model, *, functions: bool = True) -> Iterator[tuple[str
         softmaxes = [node.name for node in body if node.op in ("Softmax", "Exp")]
         if softmaxes:
             inside = body if isinstance(body, Function) else None
-            inference = Inference(graph, model.meta.objects, inside=inside)
+            inference = Inference(graph, model.meta.objects, inside=inside, are_alike=True)
             yield name, Raised(body, inference, body.ancestors(body.descendants(softmaxes))), inference
 
 

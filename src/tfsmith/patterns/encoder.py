@@ -357,7 +357,7 @@ class _Fusion:
     def _between(self, layer: Layer, ends: set[str]) -> set[str]:
         """The nodes from what a layer gives back to given ones, and to those of which only the shape is taken."""
         found: set[str] = set()
-        todo = [layer.output.node]
+        todo = [tensor.node for tensor in self._copies(layer.output)]
         while todo:
             name = todo.pop()
             node = self._body.by_name.get(name)
@@ -366,6 +366,20 @@ class _Fusion:
                 if node.op not in SHAPES:
                     todo += [self._body.resolve(text).node for text in node.data_inputs]
         return found
+
+    def _copies(self, tensor: Endpoint) -> list[Endpoint]:
+        """A tensor, and those that are computed just as it is beside it: a model may call its encoder twice."""
+        reading = self._raised.reading(tensor)
+        assert reading is not None
+        number, own = self._algebra.intern(reading.value)
+        same = [
+            one
+            for one, other, axes in self._tensors.get(number, ())
+            if self._algebra.relabelled(other.axes, axes, own) == reading.axes and one.node in self._editor
+        ]
+        names = {one.node for one in same}
+        made = [one for one in same if not any(end.node in names for end in self._raised.inputs(self._body[one.node]))]
+        return [tensor, *(one for one in made if one != tensor)]
 
     def fuse(self, body: str | None, stack: Stack) -> Encoder:
         """Replaces one stack.
@@ -392,10 +406,11 @@ class _Fusion:
         scope = _common_scope([layer.output.node for layer in stack.layers])
         node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
         result: Any = node if shape is None else editor.add("Reshape", [node, shape])
-        old = self._put_in(last.output, result)
+        olds = [self._put_in(tensor, result) for tensor in self._copies(last.output)]
         dangling = self._dangling(frozenset().union(*layers))
         editor.remove(dangling)
-        editor.remove_unused(old, keep=self._ends - {old})
+        for old in olds:
+            editor.remove_unused(old, keep=self._ends - {old})
         gone = tuple(frozenset(name for name in layer if name not in editor) for layer in layers)
         inside = frozenset().union(*layers)
         shown = [name for name in dangling if self._body[name].op not in SHAPES and self._takes(name, inside)]
@@ -456,20 +471,24 @@ class _Fusion:
 
     def _made_mask(self, mask: _Hidden) -> tuple[DType, Any]:
         """The mask that the op takes, 1 for each word that counts, and its type."""
-        import numpy
-
         editor, kind = self._editor, self._inference.dtype(self._body, mask.tensor)
         made: Any = mask.tensor
         assert kind is not None
         if mask.compared is not None:
             op, bound = mask.compared
-            made = editor.add(op, [made, editor.const(numpy.asarray(bound, kind.numpy()))])
+            made = editor.add(op, [made, self._number_of(bound, kind)])
             kind = dtype_named("bool")
         if mask.is_turned and kind.name == "bool":
             made = editor.add("LogicalNot", [made])
         elif mask.is_turned:
-            made = editor.add("Sub", [editor.const(numpy.ones((), kind.numpy())), made])
+            made = editor.add("Sub", [self._number_of(1, kind), made])
         return kind, made
+
+    def _number_of(self, number: float, kind: DType) -> Any:
+        """A constant."""
+        import numpy
+
+        return self._editor.const(numpy.asarray(number, kind.numpy()))
 
     def _ones(self, embedded: Endpoint, rank: int, layer: Layer) -> tuple[DType, Any]:
         """A mask that hides nothing, where there is none, and its type.
@@ -477,8 +496,6 @@ class _Fusion:
         Raises:
             _CannotFuseError: Sentences are not apart, and their length is open.
         """
-        import numpy
-
         editor, sizes = self._editor, self._editor.add("Shape", [embedded])
         if rank == 3:
             sizes = editor.add("Slice", [sizes, [0], [2]])
@@ -488,7 +505,8 @@ class _Fusion:
                 raise _CannotFuseError("it has no mask, and the length of sequences is open")
             counts = [editor.add("FloorDiv", [editor.add("Slice", [sizes, [0], [1]]), [length]]), [length]]
             sizes = editor.add("ConcatV2", [counts, 0])
-        return dtype_named("int32"), editor.add("Fill", [sizes, editor.const(numpy.ones((), numpy.int32))])
+        kind = dtype_named("int32")
+        return kind, editor.add("Fill", [sizes, self._number_of(1, kind)])
 
     def _mask(self, stack: Stack) -> _Hidden | None:
         """Which tensor hides words; None if no word is hidden.

@@ -87,7 +87,8 @@ def find_networks(model: Model) -> tuple[Network, ...]:
 
 def _in_body(body: Graph | Function, model: Model) -> Iterator[_Found]:
     graph = body if isinstance(body, Graph) else model.graph
-    inference = Inference(graph, model.meta.objects, inside=body if isinstance(body, Function) else None)
+    inside = body if isinstance(body, Function) else None
+    inference = Inference(graph, model.meta.objects, inside=inside, are_alike=True)
     texts: tuple[TextModel, ...] = ()
     if _SHARES & {node.op for node in body} and _PRODUCTS & {node.op for node in body}:
         raised = Raised(body, inference, is_rounded=True)

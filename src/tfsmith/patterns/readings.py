@@ -27,6 +27,8 @@ _FLOATS = ("float16", "bfloat16", "float32", "float64")
 _INTEGERS = ("bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 _NUMBERS = (*_FLOATS, *_INTEGERS)
 _HALVES = _FLOATS[:2]
+_FAR = 8
+"""So many nodes are followed to see where a size comes from."""
 _CONSTANTS = (0.044715, sqrt(2 / pi), sqrt(0.5), sqrt(2.0))
 """Numbers of GELUs, which half precision rounds."""
 
@@ -280,8 +282,40 @@ def _reshape(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading 
     x, sizes = raised.reading(inputs[0]), raised.sizes(Endpoint(node.name, 0))
     if x is None or sizes is None:
         return None
-    found = raised.algebra.regroup(x.axes, sizes)
+    wanted: Sequence[Size | Arg] = sizes
+    if sum(size is None for size in sizes) > 1:
+        by_axes = _by_axes(raised, inputs[1], _FAR)
+        wanted = sizes if len(by_axes) != len(sizes) else [s if s is not None else a for s, a in zip(sizes, by_axes)]
+    found = raised.algebra.regroup(x.axes, wanted)
     return None if found is None else Reading(raised.algebra.put(x.value, found[1]), found[0])
+
+
+def _by_axes(raised: Raised, shape: Endpoint, far: int) -> list[Arg | None]:
+    """For each element of a shape the axis that is as long, where it was taken from a tensor's own shape."""
+    node = raised.body.by_name.get(shape.node)
+    if node is None or not far:
+        return []
+    inputs = raised.inputs(node)
+    if node.op in PASSES_ON or node.op == "Cast":
+        return _by_axes(raised, inputs[0], far - 1)
+    if node.op == "Const":
+        return [None] * len(raised.integers(shape) or ())
+    if node.op == "Shape":
+        reading = raised.reading(inputs[0])
+        return [] if reading is None else [arg or None for arg in reading.axes]
+    if node.op in ("Pack", "ConcatV2"):
+        parts = [_by_axes(raised, one, far - 1) or [None] for one in inputs[: len(inputs) - (node.op == "ConcatV2")]]
+        return [one for part in parts for one in part]
+    whole = _by_axes(raised, inputs[0], far - 1) if node.op in ("GatherV2", "StridedSlice", "Unpack") else []
+    if not whole:
+        return []
+    if node.op == "Unpack":
+        return whole[shape.output : shape.output + 1]
+    first = _numbers(raised, inputs[1])
+    if node.op == "GatherV2":
+        return [] if first is None else [whole[at] for at in first if -len(whole) <= at < len(whole)]
+    is_one = node.get("shrink_axis_mask") == 1 and first is not None and len(first) == 1
+    return [whole[first[0]]] if is_one and first and -len(whole) <= first[0] < len(whole) else []
 
 
 def _transpose(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:

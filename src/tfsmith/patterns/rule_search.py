@@ -66,7 +66,7 @@ def find_rule(model: Model, rule: Rule, *, functions: bool = True) -> RuleMatche
     misses: list[Miss] = []
     for name, body in bodies:
         inside = body if isinstance(body, Function) else None
-        inference = Inference(graph, model.meta.objects, inside=inside)
+        inference = Inference(graph, model.meta.objects, inside=inside, are_alike=True)
         work = _BodySearch(name, body, inference, compiled)
         found += work.find()
         misses += [] if work.miss is None else [work.miss]

@@ -77,7 +77,7 @@ def name_by_structure(model: Model, weights: Weights) -> ByStructure:
     reasons: list[str] = []
     found: dict[tuple[tuple[str, str], ...], ByStructure] = {}
     for served in served_graphs(model):
-        inference = Inference(served.graph, model.meta.objects)
+        inference = Inference(served.graph, model.meta.objects, are_alike=True)
         raised = Raised(served.graph, inference)
         for one in find_text_models(raised, inference):
             try:
