@@ -285,7 +285,11 @@ def _reshape(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading 
     wanted: Sequence[Size | Arg] = sizes
     if sum(size is None for size in sizes) > 1:
         by_axes = _by_axes(raised, inputs[1], _FAR)
-        wanted = sizes if len(by_axes) != len(sizes) else [s if s is not None else a for s, a in zip(sizes, by_axes)]
+        wanted = (
+            sizes
+            if len(by_axes) != len(sizes)
+            else [s if s is not None else a for s, a in zip(sizes, by_axes, strict=True)]
+        )
     found = raised.algebra.regroup(x.axes, wanted)
     return None if found is None else Reading(raised.algebra.put(x.value, found[1]), found[0])
 
