@@ -54,6 +54,10 @@ class Models:
         """A ResNet50 as a SavedModel that TensorFlow 2 wrote."""
         return self._made("resnet")
 
+    def tf_model(self) -> Path:
+        """The weights of a BERT as TensorFlow's classes of transformers save them."""
+        return self._made("tf_model") / "tf_model.h5"
+
     def largest(self) -> Path:
         """The prefix of a checkpoint, with its `.meta`, whose frozen graph is just below 2 GiB."""
         return self._made("largest") / "model.ckpt-1603"
@@ -123,6 +127,8 @@ def _make(name: str, path: Path, *, quick: bool) -> None:
         from benchmarks.resnet_model import save_resnet
 
         save_resnet(path, quick=quick)
+    elif name == "tf_model":
+        _make_tf_model(path, layers=1 if quick else 12, width=48 if quick else 768)
     else:
         _make_test_model(name, path, quick=quick)
 
@@ -198,6 +204,43 @@ def _make_checkpoint(path: Path, megabytes: int) -> None:
     shape = Shape((megabytes * 1_000_000 // 4 // _TENSORS,))
     value = FilledTensor(dtype_named("float32"), shape, b"\x00\x00\x80\x3f")
     write_bundle(path / "model.ckpt", {f"layer_{number}/kernel": value for number in range(_TENSORS)})
+
+
+def _make_tf_model(path: Path, layers: int, width: int) -> None:
+    """A `tf_model.h5` with the names and the layout that transformers writes: the words twice, names of any length."""
+    import h5py
+    import numpy
+
+    model = "tf_bert_for_masked_lm"
+    words: dict[str, tuple[int, ...]] = {"embeddings/word_embeddings/weight:0": (40 * width, width)}
+    found = {f"{model}/bert/{name}": shape for name, shape in words.items()}
+    found[f"{model}/bert/embeddings/position_embeddings/embeddings:0"] = (512, width)
+    found[f"{model}/bert/embeddings/token_type_embeddings/embeddings:0"] = (2, width)
+    found |= {f"{model}/bert/embeddings/LayerNorm/{name}:0": (width,) for name in ("gamma", "beta")}
+    products: dict[str, tuple[int, ...]] = {
+        **{f"attention/{name}": (width, width) for name in ("self/query", "self/key", "self/value", "output/dense")},
+        "intermediate/dense": (width, 4 * width),
+        "output/dense": (4 * width, width),
+    }
+    for scope in [f"{model}/bert/encoder/layer_._{number}" for number in range(layers)]:
+        for name, shape in products.items():
+            found |= {f"{scope}/{name}/kernel:0": shape, f"{scope}/{name}/bias:0": shape[1:]}
+        for name in ("attention/output/LayerNorm", "output/LayerNorm"):
+            found |= {f"{scope}/{name}/{last}:0": (width,) for last in ("gamma", "beta")}
+    head = {f"{model}/bert/{name}": shape for name, shape in words.items()}
+    head[f"{model}/mlm___cls/predictions/bias:0"] = (40 * width,)
+    random = numpy.random.default_rng(0)
+    values = {name: random.standard_normal(shape, "float32") for name, shape in (found | head).items()}
+    path.mkdir()
+    with h5py.File(path / "tf_model.h5", "w") as file:
+        file.attrs["keras_version"], file.attrs["backend"] = "2.19.0", "tensorflow"
+        groups = {"bert": found, "mlm___cls": head}
+        file.attrs["layer_names"] = numpy.array(list(groups), h5py.string_dtype())
+        for layer, shapes in groups.items():
+            group = file.create_group(layer)
+            group.attrs["weight_names"] = numpy.array(list(shapes), h5py.string_dtype())
+            for name in shapes:
+                group.create_dataset(name, data=values[name])
 
 
 if __name__ == "__main__":

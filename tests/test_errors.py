@@ -54,3 +54,8 @@ def test_candidates_for_outputs_are_few() -> None:
     with pytest.raises(UsageError, match=r"likely outputs are: y:0 \(nothing .* and \d more$") as caught:
         make_signatures(unclear, unclear.graph, {}, guess=True)
     assert len(str(caught.value)) < 300
+
+
+def test_names_with_line_breaks_stay_on_one_line() -> None:
+    error = TfsmithError("op 'a\nb' is unknown", path="x\ny", where="node '\x1b[31m'", remedy="leave it out")
+    assert str(error) == r"x\ny, node '\x1b[31m': op 'a\nb' is unknown; leave it out"

@@ -46,6 +46,23 @@ _VIT = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "int
 _WHISPER = {**_BART, "num_mel_bins": 5, "max_source_positions": 6, "max_target_positions": 10, "suppress_tokens": None,
             "begin_suppress_tokens": None}  # fmt: skip
 _DISTIL = {"vocab_size": 20, "dim": 8, "n_layers": 2, "n_heads": 2, "hidden_dim": 12, "max_position_embeddings": 10}
+_CLIP = {
+    "text_config": {**_TEXT, "num_hidden_layers": 1, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1},
+    "vision_config": {**_VIT, "num_hidden_layers": 2},
+    "projection_dim": 6,
+}
+_CTRL = {"vocab_size": 20, "n_embd": 8, "dff": 12, "n_layer": 2, "n_head": 2, "n_positions": 10}
+_DEBERTA = {**_TEXT, "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "type_vocab_size": 2}
+_CONVBERT = {**_TEXT, "embedding_size": 8, "head_ratio": 2, "num_groups": 1, "conv_kernel_size": 3}
+_FUNNEL = {"vocab_size": 20, "block_sizes": [1, 1], "num_decoder_layers": 1, "d_model": 8, "n_head": 2, "d_head": 4,
+           "d_inner": 12}  # fmt: skip
+_RESNET = {"embedding_size": 4, "hidden_sizes": [4, 8], "depths": [1, 1]}
+_SWIN = {"image_size": 8, "patch_size": 2, "embed_dim": 4, "depths": [1, 1], "num_heads": [2, 2], "window_size": 2}
+_WAV2VEC2 = {"vocab_size": 20, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2,
+             "intermediate_size": 12, "conv_dim": [8, 8], "conv_stride": [5, 2], "conv_kernel": [10, 3],
+             "num_feat_extract_layers": 2, "num_conv_pos_embeddings": 4,
+             "num_conv_pos_embedding_groups": 2}  # fmt: skip
+_XLNET = {"vocab_size": 20, "d_model": 8, "n_layer": 2, "n_head": 2, "d_inner": 12}
 PAIRS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "bert": ("Bert", "BertForMaskedLM", _TEXT),
     "bert-base": ("Bert", "BertModel", _TEXT),
@@ -63,6 +80,17 @@ PAIRS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "vit": ("ViT", "ViTForImageClassification", _VIT),
     "vit-base": ("ViT", "ViTModel", _VIT),
     "whisper": ("Whisper", "WhisperForConditionalGeneration", _WHISPER),
+    "clip": ("CLIP", "CLIPModel", _CLIP),
+    "convbert": ("ConvBert", "ConvBertForMaskedLM", _CONVBERT),
+    "ctrl": ("CTRL", "CTRLLMHeadModel", _CTRL),
+    "deberta": ("Deberta", "DebertaForMaskedLM", _DEBERTA),
+    "funnel": ("Funnel", "FunnelForMaskedLM", _FUNNEL),
+    "longformer": ("Longformer", "LongformerForMaskedLM", {**_TEXT, "attention_window": 4}),
+    "mbart": ("MBart", "MBartForConditionalGeneration", _BART),
+    "resnet": ("ResNet", "ResNetForImageClassification", _RESNET),
+    "swin": ("Swin", "SwinForImageClassification", _SWIN),
+    "wav2vec2": ("Wav2Vec2", "Wav2Vec2ForCTC", _WAV2VEC2),
+    "xlnet": ("XLNet", "XLNetLMHeadModel", _XLNET),
 }  # fmt: skip
 
 

@@ -4,6 +4,10 @@ Needs the Keras that is wanted, in an environment of its own; tests need none of
 
     python tools/make_keras_files.py tests/data/keras keras-2.2
     python tools/make_keras_files.py tests/data/keras tf-keras-2.19 tf_keras
+    python tools/make_keras_files.py tests/data/keras tf-keras-2.19 tf_keras saved_model
+
+The last one writes `NAME.tar.xz`: SavedModels with their `keras_metadata.pb`, of layers inside of layers with a Lambda
+and a layer of the user's own (`functional`), and of a model of the user's own class (`subclassed`).
 
 `NAME.json` lists the weights as Keras gives them after `load_model`: layer, shape, and the SHA-256 of their bytes. The
 Python 3.6 of Keras 1 runs this, too.
@@ -14,6 +18,7 @@ import json
 import lzma
 import os
 import sys
+import tarfile
 import tempfile
 from typing import Any
 
@@ -39,6 +44,52 @@ def build(keras: Any) -> Any:
     return model
 
 
+def build_saved_models(keras: Any, folder: str) -> None:
+    """Two models as SavedModels: one of layers inside of layers, and one of a class of its own."""
+    import numpy
+
+    layers = keras.layers
+
+    class Scale(keras.layers.Layer):  # type: ignore[misc]
+        def build(self, shape: Any) -> None:
+            self.scale = self.add_weight(name="scale", shape=(int(shape[-1]),))
+
+        def call(self, x: Any) -> Any:
+            return x * self.scale
+
+    class Net(keras.Model):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = layers.Dense(3, name="inside")
+            self.second = layers.Dense(2, name="answers")
+
+        def call(self, x: Any) -> Any:
+            return self.second(self.first(x))
+
+    deepest = keras.Sequential([layers.LayerNormalization(input_shape=(6,), name="norm")], name="deepest")
+    inner = keras.Sequential([layers.Dense(6, input_shape=(4,), name="wide"), deepest], name="inner")
+    x = keras.Input((8, 8, 1))
+    y = inner(layers.GlobalAveragePooling2D()(layers.Conv2D(4, 3, name="first")(x)))
+    twice = eval(compile("lambda one: one * 2", "model.py", "eval"))  # its code holds the name of its file
+    y = Scale(name="own")(layers.Lambda(twice, name="twice")(y))
+    model = keras.Model(x, layers.Dense(2, name="answers")(y))
+    model.compile("adam", "mse")
+    random = numpy.random.RandomState(7)
+    model.set_weights([random.normal(size=one.shape).astype("float32") for one in model.get_weights()])
+    model.train_on_batch(random.rand(4, 8, 8, 1).astype("float32"), random.rand(4, 2).astype("float32"))
+    model.save(os.path.join(folder, "functional"), save_format="tf")  # noqa: PTH118
+    net = Net()
+    net(numpy.zeros((1, 4), "float32"))
+    net.save(os.path.join(folder, "subclassed"), save_format="tf")  # noqa: PTH118
+
+
+def _nobody(info: tarfile.TarInfo) -> tarfile.TarInfo:
+    """A file of an archive without its owner and time."""
+    info.uid = info.gid = info.mtime = 0
+    info.uname = info.gname = ""
+    return info
+
+
 def main() -> None:
     if os.environ.get("KERAS_BACKEND") == "theano":  # Keras 1 imports parts of it that it takes for granted
         import theano.ifelse
@@ -50,6 +101,12 @@ def main() -> None:
     folder, name, module = (*sys.argv[1:], "keras")[:3]
     keras = importlib.import_module(module)
     with tempfile.TemporaryDirectory() as place:
+        if sys.argv[4:] == ["saved_model"]:
+            build_saved_models(keras, place)
+            with tarfile.open(os.path.join(folder, f"{name}.tar.xz"), "w:xz") as archive:  # noqa: PTH118
+                for kind in ("functional", "subclassed"):
+                    archive.add(os.path.join(place, kind), kind, filter=_nobody)  # noqa: PTH118
+            return
         model = build(keras)
         for ending in ENDINGS if module == "tf_keras" else ENDINGS[:1]:
             path = os.path.join(place, f"model{ending}")  # noqa: PTH118

@@ -96,6 +96,7 @@ def _write_openvino() -> None:
         "date": _today(),
         "reads": "any",
         "calls": "yes",
+        "known_by": "ops",
     }
     _table("openvino", header, wrap(known))
 
@@ -286,6 +287,7 @@ def _write_releases(index: str) -> None:
         "reads": "any",
         "calls": "yes",
         "ignores_attributes_since": "2.5",  # where its library began to say "will be ignored"
+        "known_by": "attributes",
     }
     _table("tensorflow", header, lines)
 

@@ -179,6 +179,7 @@ class TfsmithError(Exception):
         """One line of at most `LONGEST` characters: the longest parts lose their middles."""
         what, remedy = worded(self.what, spell), worded(self.remedy or "", spell)
         parts = {"path": self.path or "", "where": self.where or "", "what": what, "remedy": remedy}
+        parts = {name: _printable(part) for name, part in parts.items()}
         while (over := len(self._joined(parts)) - LONGEST) > 0:
             name = max(parts, key=lambda name: len(parts[name]))
             size = len(parts[name])
@@ -202,6 +203,13 @@ LONGEST = 290
 
 
 _CUT = " [...] "
+
+
+def _printable(text: str) -> str:
+    """The text on one line: names of a model may hold line breaks, and what commands a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def _elided(text: str, size: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import lzma
+import tarfile
 import warnings
 import zipfile
 from pathlib import Path
@@ -18,6 +19,8 @@ import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, UnsupportedError, UsageError, WrongFileError
 from tfsmith.ir.keras import KerasFile, layer_rows
+from tfsmith.verbs.view import view_model
+from tfsmith.view.page_data import page_data
 
 DATA = Path(__file__).parents[1] / "data/keras"
 NAMES = ("keras-1.2", "keras-2.2", "tf-keras-2.19")
@@ -225,6 +228,28 @@ def test_texts_that_share_one_place_are_bounded(tmp_path: Path) -> None:
         tfsmith.load(path)
 
 
+def test_texts_that_are_one_text(tmp_path: Path) -> None:
+    """The bomb itself: names of the second attribute all lead to the text of the first, whose heap was read by then."""
+    path = tmp_path / "bomb.h5"
+    with h5py.File(path, "w") as file:
+        file.attrs["backend"] = "x" * 2_000_000
+        file.attrs["layer_names"] = numpy.array(["y"] * 4000, dtype=h5py.string_dtype())
+    data = path.read_bytes()
+    place = data.index((2_000_000).to_bytes(4, "little"))
+    while int.from_bytes(data[place + 12 : place + 16], "little") != 1:  # length, address of the heap, number in it
+        place = data.index((2_000_000).to_bytes(4, "little"), place + 1)
+    heap = data[place + 4 : place + 12]
+    other = data.index(b"GCOL", 0 if heap == bytes(8) else int.from_bytes(heap, "little") + 4).to_bytes(8, "little")
+    refs = [data.find((1).to_bytes(4, "little") + other + number.to_bytes(4, "little")) for number in (1, 2, 3)]
+    assert min(refs) > 0
+    made = bytearray(data)
+    for number in range(4000):
+        made[refs[0] + 16 * number : refs[0] + 16 * number + 16] = data[place : place + 16]
+    path.write_bytes(made)
+    with pytest.raises(LimitError, match="may hold 4000 texts of 2"):
+        tfsmith.load(path)
+
+
 def test_hdf5_of_others_is_refused(tmp_path: Path) -> None:
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file["images"] = numpy.zeros((3, 4))
@@ -349,3 +374,99 @@ def test_compare_does_not_call_other_weights_equal(tmp_path: Path) -> None:
     tfsmith.save_weights(changed, tmp_path / "other.npz")
     found = tfsmith.compare_weights(tfsmith.load_weights(path, training=False), tmp_path / "other.npz")
     assert [one.verdict for one in found if one.verdict != "same"] == ["differs"]
+
+
+@pytest.fixture(scope="module")
+def saved_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved_models")
+    with tarfile.open(DATA / "tf-keras-2.19.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def test_the_metadata_of_a_saved_model(saved_models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Layers inside of layers have their weights; a Lambda and a layer of the user's own are named, metrics are not."""
+    assert main(["show", str(saved_models / "functional"), "--layers"]) == 0
+    assert (
+        capsys.readouterr().out
+        == """\
+Keras
+  written by  Keras 2.19.0, backend tensorflow
+  model       Functional 'model', 7 layers
+  training    optimizer Custom>Adam, learning rate 0.001, loss mse
+  runs code   Lambda layer 'twice' holds compiled Python code
+  runs code   layer 'own' is of the user's own class 'Scale'
+
+layers
+  name                      class                   weights                        parameters
+  input_1                   InputLayer
+  first                     Conv2D                  kernel [3, 3, 1, 4], bias [4]          40
+  global_average_pooling2d  GlobalAveragePooling2D
+  inner                     Sequential                                                     42
+    wide_input              InputLayer
+    wide                    Dense                   kernel [4, 6], bias [6]                30
+    deepest                 Sequential                                                     12
+      norm_input            InputLayer
+      norm                  LayerNormalization      gamma [6], beta [6]                    12
+  twice                     Lambda
+  own                       Scale                   scale [6]                               6
+  answers                   Dense                   kernel [6, 2], bias [2]                14
+"""
+    )
+    assert {one.what for one in tfsmith.scan(saved_models / "functional").findings} == {
+        "Lambda layer 'twice' holds compiled Python code",
+        "layer 'own' is of the user's own class 'Scale'",
+    }
+    assert main(["show", str(saved_models / "subclassed"), "--layers", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)["keras"]
+    assert [(row["name"], row["class"], row["parameters"]) for row in facts["layers"]] == [
+        ("inside", "Dense", 15),
+        ("answers", "Dense", 8),
+    ]
+    assert facts["runs_code"] == ["layer 'net' is of the user's own class 'Net'"]
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> tuple[Path, Path]:
+    """A model, and the same with one weight changed, as the frozen names of an export have it."""
+    path = unpacked(tmp_path, "tf-keras-2.19.h5")
+    values = {name: tensor.numpy() for name, tensor in tfsmith.load_weights(path, training=False).items()}
+    values["answers/kernel"] = values["answers/kernel"] + numpy.float32(0.5)
+    exported = {f"{name}_1": value for name, value in values.items()}
+    exported["Variable_7"] = values["answers/kernel"]  # the copy that Keras 3 exports beside it
+    tfsmith.save_weights(exported, tmp_path / "exported.npz")
+    return path, tmp_path / "exported.npz"
+
+
+def test_names_with_a_number_are_paired_though_values_differ(trained: tuple[Path, Path]) -> None:
+    path, exported = trained
+    found = tfsmith.compare_weights(tfsmith.load_weights(path, training=False), exported)
+    assert len(found) == 12
+    differing = {one.name: one.max_difference for one in found if one.verdict == "differs"}
+    assert set(differing) == {"answers/kernel = answers/kernel_1", "answers/kernel = answers/kernel_1 = Variable_7"}
+    assert list(differing.values()) == pytest.approx([0.5, 0.5])
+    assert sum(one.verdict == "same" for one in found) == 10
+
+
+def test_diff_pairs_weights_as_compare_does(trained: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    path, exported = trained
+    archive = unpacked(path.parent, "tf-keras-2.19.keras")
+    found = tfsmith.diff(archive, path)
+    assert {one.name.partition("/")[0] for one in found.weights} <= {"optimizer", "optimizer_weights", "metrics"}
+    changed = tfsmith.diff(exported, path)
+    names = {one.name for one in changed.weights if one.verdict == "differs"}
+    assert names == {"answers/kernel_1 = answers/kernel", "answers/kernel_1 = answers/kernel = Variable_7"}
+    assert main(["diff", str(path), str(path)]) == 0
+    assert "no difference" in capsys.readouterr().out
+
+
+def test_a_page_of_a_keras_file(tmp_path: Path) -> None:
+    path = unpacked(tmp_path, "tf-keras-2.19.keras")
+    model = tfsmith.load(path)
+    facts = page_data(model)
+    assert facts["summary"]["title"] == "Keras model (.keras)"
+    assert {one["name"] for one in facts["variables"]} == set(model.variables)
+    assert main(["view", str(path), "-o", str(tmp_path / "page.html"), "--scan", "--weights"]) == 0
+    other = unpacked(tmp_path, "tf-keras-2.19.h5")
+    assert view_model(path, diff=other, out=tmp_path / "both.html").overlays
+    assert sorted(made.name for made in tmp_path.glob("*.html")) == ["both.html", "page.html"]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 import pytest
+from tools.check_keras_applications import compare_application
 
 import tfsmith
 
@@ -92,16 +93,24 @@ def test_bfloat16(tmp_path: Path) -> None:
     assert (again.get_weights()[0] == made.get_weights()[0]).all()
 
 
-def test_an_application_is_equal_to_its_saved_model(tmp_path: Path) -> None:
+def test_an_application_is_equal_to_its_saved_model_and_frozen_graph(tmp_path: Path) -> None:
+    """One of those that `python -m tools.check_keras_applications` goes through, made small."""
+    settings = {"input_shape": (32, 32, 3), "alpha": 0.25, "classes": 5}
+    count, _, verdicts = compare_application("MobileNet", tmp_path, **settings)
+    assert count == 137
+    pairs = [f"{file}, {other}" for file in ("model.h5", "model.keras") for other in ("exported", "frozen.pb")]
+    assert verdicts == dict.fromkeys(pairs, "same")
+
+
+@pytest.mark.parametrize("ending", [".npz", ".safetensors", ".ckpt"])
+def test_weights_of_an_archive_come_back_from_elsewhere(ending: str, model: Any, files: Path, tmp_path: Path) -> None:
     import keras
 
-    made = keras.applications.MobileNet(weights=None, input_shape=(32, 32, 3), alpha=0.25, classes=5)
-    random = numpy.random.default_rng(5)
-    made.set_weights([random.normal(size=one.shape).astype("float32") for one in made.get_weights()])
-    made.export(str(tmp_path / "exported"), verbose=False)
-    for name in ("m.h5", "m.keras"):
-        made.save(tmp_path / name)
-        report = tfsmith.verbs.weights.weights(tmp_path / name, compare=tmp_path / "exported", training=False)
-        assert report
-        assert report.comparisons is not None
-        assert len({id(one.first) for one in report.comparisons}) == len(made.get_weights())
+    tfsmith.convert(files / "m.keras", tmp_path / f"there{ending}")
+    tfsmith.save_weights(
+        tfsmith.load_weights(tmp_path / f"there{ending}", excluded=["optimizer/*"]), tmp_path / "back.weights.h5"
+    )
+    loaded = keras.models.load_model(files / "m.keras", compile=False)
+    loaded.set_weights([one * 0 for one in loaded.get_weights()])
+    loaded.load_weights(tmp_path / "back.weights.h5")
+    assert all((one == other).all() for one, other in zip(loaded.get_weights(), model.get_weights(), strict=True))

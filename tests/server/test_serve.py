@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import struct
+import signal
 import threading
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,8 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.support.serving import Server, ask, serving
+from tests.support.serving_api import api_pool, message, stub
 
 from tfsmith.testing.half_plus import write_half_plus
+from tfsmith.wire.messages import message_class
+from tfsmith.wire.schema import schema
 
 pytestmark = pytest.mark.slow
 
@@ -101,6 +105,8 @@ def test_metadata_is_the_json_of_the_proto(server: Server) -> None:
         ("/v1/models/half_plus_two:predict", b"", 400),
         ("/v1/models/half_plus_two:predict", b"{not json", 400),
         ("/v1/models/half_plus_two:predict", b"[" * 50_000, 400),
+        ("/v1/models/half_plus_two:predict", b'{"instances": [[1e400]]}', 400),
+        ("/v1/models/half_plus_two:predict", b'{"instances": [[' + b"9" * 400 + b".0]]}", 400),
         ("/v1/models/half_plus_two:predict", [1.0], 400),
         ("/v1/models/half_plus_two:predict", {}, 400),
         ("/v1/models/half_plus_two:predict", {"instances": []}, 400),
@@ -126,8 +132,20 @@ def test_metadata_is_the_json_of_the_proto(server: Server) -> None:
 def test_bad_requests_get_their_code_and_a_json_error(server: Server, path: str, body: Any, code: int) -> None:
     found, answer, _ = ask(f"{server.rest}{path}", body)
     assert (found, list(answer)) == (code, ["error"]), answer
+    assert len(answer["error"]) < 300
     assert answer["error"]
     assert "Traceback" not in answer["error"]
+
+
+def test_methods_that_nothing_takes_are_malformed_requests(server: Server) -> None:
+    for path in ("/v1/models/half_plus_two", "/v2/models/half_plus_two/infer"):
+        for method in ("DELETE", "PUT"):
+            request = urllib.request.Request(f"{server.rest}{path}", method=method)
+            with pytest.raises(urllib.error.HTTPError) as error:
+                urllib.request.urlopen(request)
+            wanted = {"error": f"Malformed request: {method} {path}"}
+            assert (error.value.code, json.load(error.value)) == (400, wanted)
+            error.value.close()
 
 
 def test_kserve(server: Server) -> None:
@@ -150,7 +168,7 @@ def _field(number: int, data: bytes) -> bytes:
 
 
 def _call(server: Server, method: str, request: bytes) -> bytes:
-    """A call with bytes as they are, so that the numbers of the protos are in this file."""
+    """A call with bytes as they are, whatever they are."""
     import grpc
 
     with grpc.insecure_channel(server.grpc) as channel:
@@ -158,31 +176,76 @@ def _call(server: Server, method: str, request: bytes) -> bytes:
         return answer
 
 
-def test_grpc_by_the_numbers_of_tensorflow_servings_protos(server: Server) -> None:
-    name, version = _field(1, b"half_plus_two"), _field(2, b"\x08\x7b")  # ModelSpec.name, .version.value = 123
-    spec = _field(1, name + version + _field(3, b"serving_default"))
-    shape = _field(2, _field(2, b"\x08\x03") + _field(2, b"\x08\x01"))  # TensorShapeProto: [3, 1]
-    tensor = b"\x08\x01" + shape + _field(5, struct.pack("<3f", 1, 2, 5))  # DT_FLOAT, float_val
-    inputs = _field(2, _field(1, b"x") + _field(2, tensor))
-    answer = _call(server, "PredictionService/Predict", spec + inputs)
-    given = b"\x08\x01" + shape + _field(5, struct.pack("<3f", 2.5, 3.0, 4.5))
-    assert _field(1, _field(1, b"y") + _field(2, given)) in answer
-    assert _field(2, name + version + _field(3, b"serving_default")) in answer
+def test_the_messages_are_those_of_tensorflow_servings_package() -> None:
+    ours = [name for name in schema().messages if name.startswith("serving.")]
+    assert len(ours) > 25
+    for name in ours:
+        theirs = api_pool().FindMessageTypeByName(_theirs(f"tensorflow.{name}"))
+        for field in message_class(name).DESCRIPTOR.fields:
+            other = theirs.fields_by_name[field.name]
+            for fact in ("number", "type", "is_repeated", "is_packed", "has_presence"):
+                assert getattr(field, fact) == getattr(other, fact), f"{name}.{field.name}: {fact}"
+            for kind in ("message_type", "enum_type", "containing_oneof"):
+                found, wanted = getattr(field, kind), getattr(other, kind)
+                assert (found and _theirs(found.full_name)) == (wanted and wanted.full_name), f"{name}.{field.name}"
 
-    feature = _field(1, b"x") + _field(2, _field(2, _field(1, struct.pack("<f", 1.0))))  # float_list
-    example = _field(1, _field(1, _field(1, _field(1, feature))))  # ExampleList.examples.features.feature
-    for method, signature, wanted in (
-        ("Regress", b"regress_x_to_y", _field(1, _field(1, b"\x0d" + struct.pack("<f", 2.5)))),
-        ("Classify", b"classify_x_to_y", _field(1, _field(1, _field(1, b"\x15" + struct.pack("<f", 2.5))))),
-    ):
-        asked = _field(1, name + _field(3, signature)) + _field(2, example)
-        assert _call(server, f"PredictionService/{method}", asked).startswith(wanted)
 
-    metadata = _call(server, "PredictionService/GetModelMetadata", _field(1, name) + _field(2, b"signature_def"))
-    assert b"type.googleapis.com/tensorflow.serving.SignatureDefMap" in metadata
-    assert b"tensorflow/serving/predict" in metadata
-    status = _call(server, "ModelService/GetModelStatus", _field(1, name))
-    assert status == _field(1, b"\x08\x7b\x10\x1e" + _field(3, b""))  # version 123, AVAILABLE = 30, OK
+def _theirs(name: str) -> str:
+    """The full name of what our table has under a shorter one."""
+    return name.replace("serving.VersionPolicy", "serving.FileSystemStoragePathSourceConfig.ServableVersionPolicy")
+
+
+def _request(kind: str, signature: str = "", **spec: Any) -> Any:
+    asked = message(f"tensorflow.serving.{kind}")
+    asked.model_spec.name, asked.model_spec.signature_name = "half_plus_two", signature
+    if "version" in spec:
+        asked.model_spec.version.value = spec["version"]
+    return asked
+
+
+def test_a_stock_grpc_client(server: Server) -> None:
+    import grpc
+
+    with grpc.insecure_channel(server.grpc) as channel:
+        service = stub(channel, "PredictionService")
+        asked = _request("PredictRequest", "serving_default", version=123)
+        given = asked.inputs["x"]
+        given.dtype = 1  # DT_FLOAT
+        given.float_val.extend([1.0, 2.0, 5.0])
+        for size in (3, 1):
+            given.tensor_shape.dim.add(size=size)
+        answer = service["Predict"](asked, timeout=30)
+        assert list(answer.outputs) == ["y"]
+        assert list(answer.outputs["y"].float_val) == [2.5, 3.0, 4.5]
+        assert [dim.size for dim in answer.outputs["y"].tensor_shape.dim] == [3, 1]
+        assert answer.model_spec == asked.model_spec
+
+        for method, kind, signature in (("Regress", "Regression", "regress_x_to_y"),
+                                        ("Classify", "Classification", "classify_x_to_y")):  # fmt: skip
+            asked = _request(f"{kind}Request", signature)
+            feature = asked.input.example_list.examples.add().features.feature["x"]
+            feature.float_list.value.append(1.0)
+            result = service[method](asked, timeout=30).result
+            values = (
+                [one.value for one in result.regressions]
+                if method == "Regress"
+                else [(one.label, one.score) for row in result.classifications for one in row.classes]
+            )
+            assert values == ([2.5] if method == "Regress" else [("", 2.5)])
+
+        asked = _request("GetModelMetadataRequest")
+        asked.metadata_field.append("signature_def")
+        found = message("tensorflow.serving.SignatureDefMap")
+        assert service["GetModelMetadata"](asked, timeout=30).metadata["signature_def"].Unpack(found)
+        assert found.signature_def["serving_default"].method_name == "tensorflow/serving/predict"
+        assert found.signature_def["serving_default"].inputs["x"].name == "x:0"
+
+        status = stub(channel, "ModelService")["GetModelStatus"](_request("GetModelStatusRequest"), timeout=30)
+        (version,) = status.model_version_status
+        assert (version.version, version.state, version.status.error_code) == (123, 30, 0)  # AVAILABLE, OK
+        with pytest.raises(grpc.RpcError) as error:
+            service["MultiInference"](message("tensorflow.serving.MultiInferenceRequest"), timeout=30)
+        assert error.value.code().name == "UNIMPLEMENTED"
 
 
 @pytest.mark.parametrize(
@@ -273,6 +336,20 @@ def test_requests_that_run_when_it_is_stopped_still_end(models: Path) -> None:
         )
         asking.start()
         time.sleep(0.3)
-        assert server.stop() == 0
+        assert server.stop(signal.SIGINT) == 0
         asking.join()
         assert found == [200]
+
+
+def test_a_model_is_served_out_of_an_archive_and_a_url(models: Path, tmp_path: Path) -> None:
+    archive = shutil.make_archive(str(tmp_path / "half"), "zip", models, "half_plus_two")
+    url = f"zip://half_plus_two::{Path(archive).as_uri()}"
+    config = tmp_path / "models.config"
+    places = {"a": archive, "b": url}
+    text = " ".join(f'config {{ name: "{name}" base_path: "{place}" }}' for name, place in places.items())
+    config.write_text(f"model_config_list {{ {text} }}")
+    with serving("--model-config", str(config), "--engine", "reference") as server:
+        for name in places:
+            found = ask(f"{server.rest}/v1/models/{name}/versions/123:predict", {"instances": [[1.0]]})
+            assert found[:2] == (200, {"predictions": [[2.5]]})
+        assert server.stop() == 0

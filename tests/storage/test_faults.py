@@ -1,6 +1,6 @@
-"""Writers that are killed, run against each other, or write to places that refuse: old output or new, no litter.
+"""Writers that run against each other, are stopped, or write to places that refuse: old output or new, no litter.
 
-A killed process is a real one: it stops itself with SIGKILL at the n-th step that touches the file system.
+Every verb that writes is killed at many moments in `test_kills.py`.
 """
 
 from __future__ import annotations
@@ -24,25 +24,6 @@ from tfsmith.storage.place import Output, write_file
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
 
-KILLED = """
-import os, pathlib, shutil, signal, sys
-left = int(sys.argv[1])
-def step(function):
-    def called(*arguments, **options):
-        global left
-        left -= 1
-        if left == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return function(*arguments, **options)
-    return called
-for name in ("rename", "replace", "mkdir", "link", "fsync", "unlink", "rmdir", "write"):
-    setattr(os, name, step(getattr(os, name)))
-import tfsmith.storage.place as place
-place._exchange = step(place._exchange)
-from tfsmith.cli.main import main
-sys.exit(main(sys.argv[2:]))
-"""
-
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -52,40 +33,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def run(steps: int, *words: str | Path) -> int:
-    command = [sys.executable, "-c", KILLED, str(steps), *map(str, words)]
-    return subprocess.run(command, capture_output=True, check=False).returncode
-
-
 def outputs(folder: Path) -> dict[str, bytes]:
     return files_of(folder)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["file", "folder", "set"])
-def test_killed_at_any_moment(models: Path, tmp_path: Path, kind: str) -> None:
-    """After kill -9 there is the old output or the new one; after the next run, nothing else."""
-    name, source = {"file": ("out.pb", "saved"), "folder": ("out", "saved"), "set": ("out.ckpt", "training")}[kind]
-    verb = "freeze" if kind == "file" else "convert"
-    words = (verb, models / source, "-o", tmp_path / name)
-    assert run(0, *words) == 0
-    old = {path: data + b"" for path, data in outputs(tmp_path).items()}
-    steps, killed, wrong = 1, 0, []
-    while True:
-        code = run(steps, *words, "--force")
-        if code != -signal.SIGKILL:
-            break
-        killed += 1
-        seen = {path: data for path, data in outputs(tmp_path).items() if "tfsmith-" not in path}
-        if seen != old and not (kind == "set" and "out.ckpt.index" not in seen):
-            wrong.append((steps, sorted(seen)))
-        with Output(tmp_path / "other") as output:  # the next run, whatever it writes
-            output.discard()
-        assert outputs(tmp_path) == old, steps
-        steps += 3
-    assert killed > 3  # it was killed in the middle, many times
-    assert not wrong
-    assert code == 0
 
 
 def test_a_set_that_was_half_in_place_is_put_back(tmp_path: Path) -> None:
@@ -233,3 +182,12 @@ def test_ctrl_c(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), Output(tmp_path / "out", force=True) as output:
         stop(output.aside)
     assert outputs(tmp_path) == {"out": b"old"}
+
+
+def test_a_set_goes_with_its_parts(tmp_path: Path) -> None:
+    """One file in place of several: what belonged to the old set does not stay beside it."""
+    weights = {name: np.ones(8, np.float32) for name in ("a", "b", "c")}
+    tfsmith.save_weights(weights, tmp_path / "m.safetensors", max_shard_bytes=32)
+    assert len(outputs(tmp_path)) == 4
+    tfsmith.save_weights(weights, tmp_path / "m.safetensors", force=True)
+    assert list(outputs(tmp_path)) == ["m.safetensors"]

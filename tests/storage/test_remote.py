@@ -223,7 +223,7 @@ def test_what_cannot_be_read_is_one_line(path: str, tmp_path: Path, monkeypatch:
     assert len(str(error.value)) < 300
 
 
-def test_s3(model: Path, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3_and_a_fleet_over_it(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("s3fs", reason="needs s3fs and moto, which tfsmith[check-all] brings")
     import fsspec
     from moto.server import ThreadedMotoServer
@@ -249,5 +249,21 @@ def test_s3(model: Path, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert tfsmith.run("s3://bucket/frozen.pb", FEEDS, outputs=["y"])["y"].tolist() == WANTED
         with pytest.raises(TfsmithError):
             tfsmith.load("s3://no-such-bucket/a")
+
+        monkeypatch.chdir(tmp_path)
+        store.pipe("bucket/bad.pb", b"no model at all")
+        store.mkdir("out")
+        asked = {"outputs": ["y"], "out": "s3://out/frozen/{stem}.pb"}
+        done = tfsmith.fleet("freeze", ["s3://bucket/**"], report="r.jsonl", options=asked)
+        assert done.done == {"yes": 3, "error": 1}
+        assert [name for name, _ in done.failed] == ["s3://bucket/bad.pb"]
+        assert sorted(store.ls("out/frozen", detail=False)) == [
+            f"out/frozen/{name}.pb" for name in ("a", "b", "frozen")
+        ]
+        store.put(str(model), "bucket/a2", recursive=True)
+        store.pipe("bucket/bad.pb", b"another, with another etag")
+        again = tfsmith.fleet("freeze", ["s3://bucket/**"], report="r.jsonl", options=asked)
+        assert (again.done, again.skipped) == ({"yes": 1, "error": 1}, 3)
+        assert {one.name for one in tmp_path.iterdir()} == {"r.jsonl", "r.html"}
     finally:
         server.stop()

@@ -39,9 +39,9 @@ class Server:
                 self._listening.set()
         self._listening.set()
 
-    def stop(self) -> int:
-        """Ends it by SIGTERM, as a container's host does; gives the exit code."""
-        self.process.send_signal(signal.SIGTERM)
+    def stop(self, by: signal.Signals = signal.SIGTERM) -> int:
+        """Ends it by a signal, as a container's host does, or Ctrl-C; gives the exit code."""
+        self.process.send_signal(by)
         code = self.process.wait(60)
         self._reader.join(10)
         return code

@@ -316,6 +316,19 @@ def test_what_was_not_tried_with_its_types_is_said() -> None:
     )
     assert found.notes == (
         "TensorFlow Lite was asked about other ops with their types; of Bitcast only the names are known",
+        "TensorFlow Lite 2.21 was asked op by op, and with types: attributes and shapes were not tried",
+    )
+
+
+def test_how_it_is_known_is_said_for_every_target() -> None:
+    for found in tfsmith.check(model([X, relu("a", "x")]), "all").each:
+        assert found.notes[-1] == found.target.known
+        assert found.to_json()["target"]["known_by"] == found.target.known_by
+    known = [find_target(name).known_by for name in ("migraphx", "openvino", "tf2onnx", "tflite", "tflite-flex")]
+    assert known == ["names", "ops", "names", "types", "types"]
+    assert find_target("tensorflow-2.3").known_by == "attributes"
+    assert find_target("openvino").known == (
+        "OpenVINO 2026.4.1 was asked op by op: types, attributes and shapes were not tried"
     )
 
 
@@ -341,7 +354,10 @@ def path(tmp_path: Path) -> str:
 
 def test_command(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", path, "--for", "onnx", "--outputs", "n0,n1"]) == 0
-    assert capsys.readouterr().out == "ONNX opset 18: nothing stands in the way (3 nodes, as freezing leaves them)\n"
+    assert capsys.readouterr().out == (
+        "ONNX opset 18: nothing stands in the way (3 nodes, as freezing leaves them)\n"
+        "  note: the model was lowered to ONNX as convert does it: what is not named here has a form in it\n"
+    )
     assert main(["check", path, "--for", "tf2onnx"]) == 0
     assert capsys.readouterr().out == (
         "ONNX (tf2onnx) opset 17: nothing stands in the way (6 nodes)\n"
@@ -370,15 +386,15 @@ def test_command_for_all_targets(path: str, capsys: pytest.CaptureFixture[str]) 
     assert (
         capsys.readouterr().out
         == """\
-  target                  obstacles
-  onnx                            0  nothing stands in the way
-  migraphx                        1  op Selu
-  openvino                        0  nothing stands in the way
-  tf2onnx                         0  nothing stands in the way
-  tflite                          0  nothing stands in the way
-  tflite-flex                     0  nothing stands in the way
-  tensorflow-1.0 to 1.3           1  op Selu
-  tensorflow-1.4 to 2.21          0  nothing stands in the way
+  target                  known by    obstacles
+  onnx                    trial               0  nothing stands in the way
+  migraphx                names               1  op Selu
+  openvino                ops                 0  nothing stands in the way
+  tf2onnx                 names               0  nothing stands in the way
+  tflite                  types               0  nothing stands in the way
+  tflite-flex             types               0  nothing stands in the way
+  tensorflow-1.0 to 1.3   attributes          1  op Selu
+  tensorflow-1.4 to 2.21  attributes          0  nothing stands in the way
   `tfsmith check --for TARGET` lists the nodes and what to do
 """
     )
@@ -393,7 +409,7 @@ def test_all_targets_in_python() -> None:
     found = tfsmith.check(model([X, relu("a", "x")]), "all")
     assert found
     assert [one.target.name for one in found.each] == ["onnx", *target_names()]
-    assert str(found).splitlines()[-2] == "  tensorflow-1.0 to 2.21          0  nothing stands in the way"
+    assert str(found).splitlines()[-2] == "  tensorflow-1.0 to 2.21  attributes          0  nothing stands in the way"
     wrong = tfsmith.check(model([X, relu("a", "x", "Mish2")]), "all")
     assert [one.subject for one in wrong.obstacles] == ["Mish2"] * (1 + len(target_names()))
 

@@ -121,6 +121,12 @@ def _deadly(verb: str, model: Found, options: dict[str, Any], asked: dict[str, A
 def test_a_cluster_that_is_not_there(models: Path, tmp_path: Path) -> None:
     with pytest.raises(TfsmithError, match="no Ray cluster"):
         tfsmith.fleet("scan", [str(models / "a")], report=tmp_path / "r.jsonl", ray="127.0.0.1:1")
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_a_fleet_without_a_report_is_refused(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fleet", "scan", str(models / "a")]) == 2
+    assert "--report" in capsys.readouterr().err
 
 
 def test_a_node_of_a_cluster_is_lost_and_each_model_is_reported_once(models: Path) -> None:

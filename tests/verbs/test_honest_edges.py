@@ -194,6 +194,10 @@ def test_case_5_tables_name_their_versions(folder: Path, says: Says) -> None:
     assert all(one["version"] and one["source"] and one["date"] for one in listed.values())
     found = says(0, "check", "frozen.pb", "--for", "tf2onnx")
     assert re.search(r"note: of .* only the ops' names are known: types, attributes and shapes were not tried\n", found)
+    found = says(0, "check", "frozen.pb", "--for", "openvino")
+    assert re.search(r"note: OpenVINO .* was asked op by op: types, attributes and shapes were not tried\n", found)
+    facts = json.loads(says(0, "check", "frozen.pb", "--for", "openvino", "--json"))
+    assert facts["target"]["known_by"] == "ops"
 
 
 NODES = {
@@ -255,6 +259,8 @@ def test_case_6_signatures_attributes_and_shapes(folder: Path, says: Says) -> No
 
 def test_case_7_convert_verify_on_tf2(folder: Path, says: Says) -> None:
     said = says(0, "convert", "tf2_model", "-o", "copy", "--verify")
+    assert "pass inputs of your own (`tfsmith verify --input ...`)\n" in said
+    assert "tfsmith.verify(" not in said
     assert "The models answer the same.\n" in said
     assert "__saved_model_init_op" not in said
     says(0, "freeze", "training", "-o", "frozen_model", "--as", "saved_model", "--outputs", "loss/output")

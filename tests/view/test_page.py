@@ -102,20 +102,40 @@ def test_bert_is_folded_opened_by_clicks_and_its_layers_are_a_stack(folder: Path
     assert "bert/encoder/Reshape_1" not in names(page)
 
 
-def test_a_switch_shows_the_graph_as_it_was_recognised(folder: Path, open_page: OpenPage) -> None:
+def test_a_switch_shows_the_raised_graph(folder: Path, open_page: OpenPage) -> None:
     page = open_page(folder / "bert.html")
+    find(page, f"{LAYER}/Softmax")
+    page.keyboard.press("Enter")
+    settle(page)
     page.click("#raised")
     settle(page)
-    found = page.evaluate(
-        """() => tfsmithView.page.views[0].tree.root.groups
+    assert page.get_attribute("#raised", "aria-pressed") == "true"
+    assert page.locator("#content b").first.inner_text() == "Attention"  # what stands for the softmax
+    assert "12" in page.inner_text("#content tr:has(th:text-is('heads'))")
+    counts = page.evaluate(
+        """() => {
+            const { sheet } = tfsmithView.page.views[0].tree;
+            const found = {};
+            for (const number of sheet.data.ops) {
+                const { name } = sheet.model.tables.ops[number];
+                found[name] = (found[name] ?? 0) + 1;
+            }
+            return found;
+        }"""
+    )
+    assert (counts["Attention"], counts["LayerNorm"], counts["GELU"]) == (12, 25, 12)
+    assert "Reshape" not in counts
+    stacks = page.evaluate(
+        """() => tfsmithView.page.views[0].tree.all
             .filter((group) => group.kind === "stack").map((group) => [group.name, group.groups.length])"""
     )
-    assert ["encoder", 12] in found
-    click_at(page, "encoder")
-    assert "encoder/layer 12" in names(page)
-    page.click("#raised")
+    assert ["layer 1 … layer 12", 12] in stacks
+    page.click(
+        f"#content li button:text-is('{LAYER}/Softmax')"
+    )  # one of the nodes that it stands for: back to the graph as it is
     settle(page)
-    assert "bert" in names(page)
+    assert page.get_attribute("#raised", "aria-pressed") == "false"
+    assert heading(page) == f"{LAYER}/Softmax"
 
 
 def test_search_and_links_lead_to_nodes_and_back(folder: Path, open_page: OpenPage) -> None:

@@ -31,17 +31,26 @@ export interface SheetData {
   keys?: Record<string, string>;
 }
 
+/** A sheet whose nodes stand for nodes of another one, by number. */
+export interface RaisedData extends SheetData {
+  covers: number[][];
+  scopes: string[];
+}
+
 export interface Mark {
   sheet: string;
   node: string;
   kind: string;
   text: string;
+  value?: number;
 }
 
 export interface Overlay {
   name: string;
   title: string;
   side: number;
+  /** What the values of marks are: seconds add up in a scope, of differences it has the largest. */
+  measure: "" | "seconds" | "difference";
   kinds: Record<string, { label: string; sign: string; color: string }>;
   marks: Mark[];
   notes: string[];
@@ -85,8 +94,8 @@ export interface ModelData {
   signatures: Record<string, { method_name: string; inputs: Record<string, Endpoint>; outputs: Record<string, Endpoint> }>;
   collections: Record<string, { kind: string; count: number; values: unknown[] }>;
   sheets: SheetData[];
-  /** For each sheet in which something was recognised, the scope of every node by that. */
-  recognised: Record<string, string[]>;
+  /** For each sheet in which something was recognised, the raised graph. */
+  raised: Record<string, RaisedData>;
   tables: { ops: OpFacts[]; types: TensorType[]; attrs: Record<string, unknown>[]; devices: string[] };
 }
 
@@ -139,10 +148,17 @@ export class Sheet {
   private readonly answers: Set<number>;
   private byName: Map<string, number> | null = null;
 
+  /** For a raised graph: the scope of each node. */
+  readonly scopes: string[] | null;
+  private standIns: Map<string, number> | null = null;
+
   constructor(
     readonly model: ModelData,
     readonly data: SheetData,
+    /** The sheet that this one is the raised graph of. */
+    readonly base: Sheet | null = null,
   ) {
+    this.scopes = base ? (data as RaisedData).scopes : null;
     const real = data.names.length;
     this.count = real + data.missing.length;
     this.names = data.missing.length ? data.names.concat(data.missing) : data.names;
@@ -219,6 +235,21 @@ export class Sheet {
     return this.byName.get(name) ?? -1;
   }
 
+  /** The nodes of the graph that a node of the raised graph stands for. */
+  covers(node: number): string[] {
+    return this.base && !this.isMissing(node) ? (this.data as RaisedData).covers[node].map((number) => this.base!.names[number]) : [];
+  }
+
+  /** The node that is called so; in a raised graph the one that stands for it. */
+  standIn(name: string): number {
+    if (!this.base) return this.find(name);
+    if (!this.standIns) {
+      this.standIns = new Map();
+      for (let node = 0; node < this.count; node++) for (const covered of [this.names[node], ...this.covers(node)]) this.standIns.set(covered, node);
+    }
+    return this.standIns.get(name) ?? -1;
+  }
+
   /** The edges that use a node: positions in `sources` and `outputs`, with the node that takes each. */
   uses(node: number): { user: number; edge: number }[] {
     const found = [];
@@ -252,6 +283,10 @@ export class Sheet {
 
   /** What the weights of a node are called in `weights`, or "". */
   weightKey(node: number): string {
+    if (this.base) {
+      const own = this.base.find(this.names[node]);
+      return own < 0 ? "" : this.base.weightKey(own);
+    }
     const key = this.data.keys?.[String(node)];
     if (key !== undefined) return `variable:${key}`;
     return this.op(node).kind === "constant" ? `node:${this.data.name}:${this.names[node]}` : "";
@@ -292,6 +327,12 @@ export function humanBytes(bytes: number): string {
 
 export function humanCount(count: number): string {
   return count.toLocaleString("en-US");
+}
+
+/** A measured value in few characters. */
+export function measured(value: number, measure: Overlay["measure"]): string {
+  if (measure === "seconds") return value >= 1 ? `${value.toPrecision(3)} s` : value >= 1e-4 ? `${Number((value * 1e3).toPrecision(2))} ms` : `${Math.round(value * 1e6)} µs`;
+  return value === 0 ? "" : value.toPrecision(2).replace(/\.?0*e/, "e");
 }
 
 /** A text that is short enough for a line; its middle goes. */

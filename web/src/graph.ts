@@ -2,7 +2,7 @@
 
 import { Sheet, leaf } from "./data";
 import { layOut, PADDING, TITLE, type Placed, type Task } from "./layout";
-import { CanvasPen, FONT, Painter, SvgPen, constantText, itemTip, shown, type Decor, type Palette, type View } from "./paint";
+import { CanvasPen, FONT, Painter, SvgPen, constantText, itemTip, rowName, shown, subtitle, textWidth, type Decor, type Palette, type View } from "./paint";
 import { Tree, type Group, type Item } from "./tree";
 
 declare const WORKER_SOURCE: string;
@@ -71,13 +71,12 @@ export class GraphView {
   focus: Item | null = null;
   isReady: Promise<void> = Promise.resolve();
   frames = 0;
-  readonly trees = new Map<string, Tree>();
+  readonly trees = new Map<Sheet, Tree>();
   private readonly context: CanvasRenderingContext2D;
   private isWaiting = false;
   private version = 0;
   private readonly pointers = new Map<number, { x: number; y: number }>();
   private start: { x: number; y: number; moved: boolean } | null = null;
-  private readonly measurer: CanvasRenderingContext2D;
 
   constructor(
     readonly canvas: HTMLCanvasElement,
@@ -85,18 +84,16 @@ export class GraphView {
     private readonly hooks: Hooks,
   ) {
     this.context = canvas.getContext("2d")!;
-    this.measurer = document.createElement("canvas").getContext("2d")!;
     new ResizeObserver(() => this.resize()).observe(canvas);
     this.listen();
   }
 
   /** Shows a sheet; its scopes stay as they were when it was last shown. */
-  show(sheet: Sheet, groups: string[] | null = null): Promise<void> {
-    const key = `${groups ? "recognised" : "names"}:${sheet.data.name}`;
-    let tree = this.trees.get(key);
+  show(sheet: Sheet): Promise<void> {
+    let tree = this.trees.get(sheet);
     if (!tree) {
-      tree = new Tree(sheet, (item) => this.size(sheet, item), groups);
-      this.trees.set(key, tree);
+      tree = new Tree(sheet, (item) => this.size(sheet, item), sheet.scopes);
+      this.trees.set(sheet, tree);
     }
     this.tree = tree;
     this.selectedNode = -1;
@@ -106,10 +103,7 @@ export class GraphView {
   }
 
   private size(sheet: Sheet, item: Item): { width: number; height: number } {
-    const wide = (text: string, size: number, bold = false): number => {
-      this.measurer.font = `${bold ? "600 " : ""}${size}px ${FONT}`;
-      return this.measurer.measureText(shown(text.slice(0, 60))).width;
-    };
+    const wide = (text: string, size: number, isBold = false): number => textWidth(shown(text.slice(0, 60)), size, isBold);
     const clamp = (width: number): number => Math.min(230, Math.max(64, Math.ceil(width)));
     if (item.group) {
       const { group } = item;
@@ -123,9 +117,9 @@ export class GraphView {
     }
     const kind = sheet.kind(item.node);
     const extra = kind === "constant" || kind === "call" ? 34 : 22;
-    let width = Math.max(wide(sheet.op(item.node).name, 12, true), Math.min(150, wide(leaf(sheet.names[item.node]), 10))) + extra;
+    let width = Math.max(wide(sheet.op(item.node).name, 12, true), Math.min(150, wide(subtitle(sheet, item.node), 10))) + extra;
     for (const row of item.rows) {
-      const text = `${leaf(sheet.names[row])} ${constantText(sheet.attrs(row)["value"]) || "1234×1234"}`;
+      const text = `${rowName(sheet, row)} ${constantText(sheet.attrs(row)["value"]) || "1234×1234"}`;
       width = Math.max(width, Math.min(190, wide(text, 10)) + 36);
     }
     const height = 36 + (kind === "variable" ? 8 : kind === "output" ? 10 : 0) + 15 * item.rows.length;

@@ -15,12 +15,14 @@ export interface Task {
   edges: [number, number][];
 }
 
+/** Left, top, width, height. */
+export type Place = [number, number, number, number];
+
 export interface Placed {
   key: number;
   width: number;
   height: number;
-  /** Left and top of each item, and its size. */
-  places: [number, number, number, number][];
+  places: Place[];
   /** For each edge, its points x, y, x, y, ... */
   lines: number[][];
 }
@@ -39,10 +41,38 @@ export function layOut(task: Task, done: Placed[] = []): Placed[] {
     const inner = done[done.length - 1];
     return [Math.max(inner.width + 2 * PADDING, box.width), inner.height + TITLE + PADDING];
   });
-  const placed = task.boxes.length > MOST_FOR_DAGRE || task.edges.length > 3 * MOST_FOR_DAGRE
-    ? byLayers(task, sizes) : byDagre(task, sizes);
-  done.push(placed);
+  done.push(withLoose(task, sizes));
   return done;
+}
+
+function connected(task: Task, sizes: number[][]): Placed {
+  const isLarge = task.boxes.length > MOST_FOR_DAGRE || task.edges.length > 3 * MOST_FOR_DAGRE;
+  return isLarge ? byLayers(task, sizes) : byDagre(task, sizes);
+}
+
+/** What no edge leads to or from goes below, in rows, so that the rest has all the width. */
+function withLoose(task: Task, sizes: number[][]): Placed {
+  const isBound = new Uint8Array(sizes.length);
+  for (const [from, to] of task.edges) isBound[from] = isBound[to] = 1;
+  const bound: number[] = [];
+  const loose: number[] = [];
+  sizes.forEach((_, at) => (isBound[at] ? bound : loose).push(at));
+  if (!loose.length || !bound.length) return connected(task, sizes);
+  const number = new Map(bound.map((at, order) => [at, order]));
+  const edges = task.edges.map(([from, to]): [number, number] => [number.get(from)!, number.get(to)!]);
+  const main = connected({ key: task.key, boxes: bound.map((at) => task.boxes[at]), edges }, bound.map((at) => sizes[at]));
+  const places: Place[] = new Array(sizes.length);
+  bound.forEach((at, order) => (places[at] = main.places[order]));
+  const widest = Math.max(main.width, 700);
+  let [x, y, tallest] = [0, main.height + GAP_Y, 0];
+  for (const at of loose) {
+    const [width, height] = sizes[at];
+    if (x && x + width > widest) [x, y, tallest] = [0, y + tallest + GAP_X, 0];
+    places[at] = [x, y, width, height];
+    x += width + GAP_X;
+    tallest = Math.max(tallest, height);
+  }
+  return finished(task.key, places, main.lines);
 }
 
 function byDagre(task: Task, sizes: number[][]): Placed {
@@ -52,15 +82,40 @@ function byDagre(task: Task, sizes: number[][]): Placed {
   sizes.forEach(([width, height], at) => graph.setNode(String(at), { width, height }));
   for (const [from, to] of task.edges) graph.setEdge(String(from), String(to));
   dagre.layout(graph);
-  const places = sizes.map(([width, height], at): [number, number, number, number] => {
+  const places = sizes.map(([width, height], at): Place => {
     const node = graph.node(String(at));
     return [node.x - width / 2, node.y - height / 2, width, height];
   });
-  const lines = task.edges.map(([from, to]) => {
-    const edge = graph.edge(String(from), String(to));
-    return (edge.points ?? []).flatMap((point: { x: number; y: number }) => [point.x, point.y]);
+  const bends = task.edges.map(([from, to]) => {
+    const points: { x: number; y: number }[] = graph.edge(String(from), String(to)).points ?? [];
+    return points.slice(1, -1);
   });
-  return finished(task.key, places, lines);
+  return finished(task.key, places, attached(task, places, bends));
+}
+
+/** Lines that leave a box below and enter the next from above, side by side, whatever lies between. */
+function attached(task: Task, places: Place[], bends: { x: number; y: number }[][]): number[][] {
+  const middle = (at: number): number => places[at][0] + places[at][2] / 2;
+  const ends = new Map<string, number>();
+  for (const side of [0, 1]) {
+    const byBox = new Map<number, number[]>();
+    task.edges.forEach((edge, at) => byBox.set(edge[side], [...(byBox.get(edge[side]) ?? []), at]));
+    for (const [box, edges] of byBox) {
+      const near = (edge: number): number => {
+        const bend = bends[edge].length > 1 ? bends[edge][side ? bends[edge].length - 1 : 0].x : middle(task.edges[edge][1 - side]);
+        return bend - middle(box);
+      };
+      edges.sort((one, other) => near(one) - near(other));
+      const gap = Math.min(16, (places[box][2] - 24) / edges.length);
+      edges.forEach((edge, order) => ends.set(`${edge},${side}`, middle(box) + (order - (edges.length - 1) / 2) * gap));
+    }
+  }
+  return task.edges.map(([from, to], at) => {
+    const start = [ends.get(`${at},0`)!, places[from][1] + places[from][3]];
+    const end = [ends.get(`${at},1`)!, places[to][1]];
+    const between = bends[at].length > 1 || end[1] < start[1] ? bends[at].flatMap(({ x, y }) => [x, y]) : [];
+    return [...start, ...between, ...end];
+  });
 }
 
 /** Layers by the longest path, ordered by the middle of what each item takes and gives; wide layers are wrapped. */
@@ -101,7 +156,7 @@ function byLayers(task: Task, sizes: number[][]): Placed {
     }
   }
   const widest = Math.max(1600, Math.sqrt(count) * 160);
-  const places: [number, number, number, number][] = new Array(count);
+  const places: Place[] = new Array(count);
   let y = 0;
   for (const layer of layers) {
     let row: number[] = [];
@@ -124,12 +179,7 @@ function byLayers(task: Task, sizes: number[][]): Placed {
     }
     if (row.length) put();
   }
-  const lines = task.edges.map(([from, to]) => {
-    const a = places[from];
-    const b = places[to];
-    return [a[0] + a[2] / 2, a[1] + a[3], b[0] + b[2] / 2, b[1]];
-  });
-  return finished(task.key, places, lines);
+  return finished(task.key, places, attached(task, places, task.edges.map(() => [])));
 }
 
 /** The longest way from an item without inputs; edges that close a circle do not count. */
@@ -166,7 +216,7 @@ function ranks(count: number, before: number[][], after: number[][]): Int32Array
 }
 
 /** Moves everything so that it begins at 0, 0. */
-function finished(key: number, places: [number, number, number, number][], lines: number[][]): Placed {
+function finished(key: number, places: Place[], lines: number[][]): Placed {
   let left = Infinity, top = Infinity, right = -Infinity, bottom = -Infinity;
   const see = (x: number, y: number): void => {
     left = Math.min(left, x);

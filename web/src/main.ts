@@ -1,18 +1,18 @@
 // The page: header, pictures, panel; what the keys do; where the browser's history leads.
 
-import { Sheet, readPage, shapeText, shortened, type ModelData, type PageData } from "./data";
+import { Sheet, measured, readPage, shapeText, shortened, type ModelData, type PageData } from "./data";
 import { byId, download, el } from "./dom";
 import { GraphView, type Hooks } from "./graph";
-import { shown, type Palette } from "./paint";
+import { shown, type Badge, type Palette } from "./paint";
 import { Panel, type App } from "./panel";
 import { Pattern } from "./pattern";
 import { search } from "./search";
-import type { Group } from "./tree";
+import type { Group, Tree } from "./tree";
 
 const KEYS: [string, string][] = [
   ["/", "search"], ["arrows", "go from node to node"], ["Enter", "open or close a scope; follow a node"], ["Shift + arrows", "move the picture"],
   ["+ −", "zoom"], ["f", "show everything"], ["o", "open or close the selected scope"], ["u", "go to the scope around"],
-  ["p", "pick a pattern"], ["r", "as it is, or as it was recognised"], ["d", "dark or light"], ["Alt + ←, →", "back, forward"], ["Esc", "close, deselect"], ["?", "this list"],
+  ["p", "pick a pattern"], ["r", "the graph as it is, or raised"], ["d", "dark or light"], ["Alt + ←, →", "back, forward"], ["Esc", "close, deselect"], ["?", "this list"],
 ];
 
 function palette(): Palette {
@@ -25,9 +25,27 @@ function palette(): Palette {
   };
 }
 
-const SEED = { color: "#7a3db8", sign: "◆" };
-const BARRIER = { color: "#a33b12", sign: "‖" };
-const INSIDE = { color: "#1558b8", sign: "✓" };
+const SEED: Badge = { color: "#7a3db8", sign: "◆", text: "" };
+const BARRIER: Badge = { color: "#a33b12", sign: "‖", text: "" };
+const INSIDE: Badge = { color: "#1558b8", sign: "✓", text: "" };
+
+interface Marks {
+  nodes: Map<number, Badge>;
+  scopes: Map<Group, Badge>;
+  groups: number; // how many scopes the tree had: opening one may make others
+}
+
+/** What the marks of an overlay come to, at a node or in a scope. */
+interface Sum {
+  count: number;
+  kind: number;
+  value: number;
+  isMeasured: boolean;
+}
+
+function isProduct(op: string): boolean {
+  return /MatMul|Conv|Einsum|Contract/.test(op) && !/Backprop/.test(op);
+}
 
 class Page implements App {
   readonly views: GraphView[] = [];
@@ -35,12 +53,14 @@ class Page implements App {
   pattern: Pattern | null = null;
   private colors = palette();
   private readonly sheets: Map<string, Sheet>[];
-  private readonly markMaps = new Map<string, Map<string, { color: string; sign: string }>>();
+  private readonly raisedSheets: Map<string, Sheet>[];
+  private readonly markMaps = new Map<Tree, Marks>();
   private isSyncing = false;
   private isRaised = false;
 
   constructor(readonly page: PageData) {
     this.sheets = page.models.map((model) => new Map((model.sheets.length ? model.sheets : [EMPTY]).map((data) => [data.name, new Sheet(model, data)])));
+    this.raisedSheets = page.models.map((model, side) => new Map(Object.values(model.raised).map((data) => [data.name, new Sheet(model, data, this.sheets[side].get(data.name)!)])));
     const hooks: Hooks = {
       select: (view, node, group) => this.select(view, node, group),
       follow: (view, node) => this.go(view, view.tree.sheet.data.name, view.tree.sheet.names[node]),
@@ -85,7 +105,7 @@ class Page implements App {
     select.addEventListener("change", () => {
       for (const view of this.views) this.openSheet(view, select.value);
     });
-    byId("raised").hidden = !this.page.models.some((model) => Object.keys(model.recognised).length);
+    byId("raised").hidden = !this.page.models.some((model) => Object.keys(model.raised).length);
   }
 
   private banner(): void {
@@ -111,44 +131,64 @@ class Page implements App {
     const marks = this.marksOf(view);
     const { pattern } = this;
     const isHere = pattern?.sheet === sheet;
-    const mark = (node: number): { color: string; sign: string } | null => {
+    const mark = (node: number): Badge | null => {
       if (isHere && pattern) {
         if (pattern.seeds.has(node)) return SEED;
         if (pattern.barriers.has(node)) return BARRIER;
         if (pattern.nodes.has(node)) return INSIDE;
       }
-      return marks?.get(sheet.names[node]) ?? null;
+      return marks.nodes.get(node) ?? null;
     };
-    const inside = new Map<Group, { count: number; color: string; sign: string }>();
-    const note = (node: number, found: { color: string; sign: string }): void => {
-      for (let group: Group | null = view.tree.home[node]; group; group = group.parent) {
-        const known = inside.get(group);
-        if (known) known.count++;
-        else inside.set(group, { count: 1, ...found });
-      }
-    };
-    if (isHere && pattern) for (const nodes of [pattern.seeds, pattern.barriers, pattern.nodes]) for (const node of nodes) note(node, mark(node)!);
-    for (const [name, found] of marks ?? []) {
-      const node = sheet.find(name);
-      if (node >= 0) note(node, found);
-    }
-    return { mark, marks: (group) => inside.get(group) ?? null, isProduct: (op) => /MatMul|Conv|Einsum/.test(op) && !/Backprop/.test(op) };
+    if (!isHere || !pattern) return { mark, marks: (group) => marks.scopes.get(group) ?? null, isProduct };
+    const counts = new Map<Group, number>();
+    const picked = new Set([...pattern.seeds, ...pattern.barriers, ...pattern.nodes]);
+    for (const node of picked) for (let group: Group | null = view.tree.home[node]; group; group = group.parent) counts.set(group, (counts.get(group) ?? 0) + 1);
+    const inScope = (group: Group): Badge | null => (counts.has(group) ? { ...INSIDE, text: counts.get(group)!.toLocaleString("en-US") } : null);
+    return { mark, marks: inScope, isProduct };
   }
 
-  private marksOf(view: GraphView): Map<string, { color: string; sign: string }> | null {
-    const key = `${view.side}:${view.tree.sheet.data.name}`;
-    const known = this.markMaps.get(key);
-    if (known) return known.size ? known : null;
-    const made = new Map<string, { color: string; sign: string }>();
+  /** The marks of a picture's nodes, and what they come to in each scope: the first overlay that has one counts. */
+  private marksOf(view: GraphView): Marks {
+    const { tree } = view;
+    const known = this.markMaps.get(tree);
+    if (known && known.groups === tree.all.length) return known;
+    const made: Marks = { nodes: new Map(), scopes: new Map(), groups: tree.all.length };
     for (const overlay of this.page.overlays) {
       if (overlay.side >= 0 && overlay.side !== view.side) continue;
-      for (const mark of overlay.marks) {
-        if (mark.sheet !== view.tree.sheet.data.name || made.has(mark.node)) continue;
-        made.set(mark.node, overlay.kinds[mark.kind]);
+      const order = Object.keys(overlay.kinds);
+      const inside = new Map<Group, Sum>();
+      const own = new Map<number, Sum>();
+      const isSum = overlay.measure === "seconds";
+      let total = 0;
+      for (const one of overlay.marks) {
+        if (isSum) total += one.value ?? 0;
+        const node = one.sheet === tree.sheet.data.name && one.node ? tree.sheet.standIn(one.node) : -1;
+        if (node < 0) continue;
+        const add = <T>(sums: Map<T, Sum>, key: T): void => {
+          const found = sums.get(key) ?? { count: 0, kind: order.length - 1, value: 0, isMeasured: false };
+          found.count++;
+          found.kind = Math.min(found.kind, order.indexOf(one.kind));
+          found.value = isSum ? found.value + (one.value ?? 0) : Math.max(found.value, one.value ?? 0);
+          found.isMeasured ||= one.value !== undefined;
+          sums.set(key, found);
+        };
+        add(own, node);
+        for (let group: Group | null = tree.home[node]; group; group = group.parent) add(inside, group);
+      }
+      const badge = (found: Sum): Badge => {
+        const share = total ? found.value / total : 0;
+        const kind = overlay.kinds[order[isSum ? (share >= 0.1 ? 0 : share >= 0.01 ? 1 : 2) : found.kind]];
+        return { ...kind, text: found.isMeasured ? measured(found.value, overlay.measure) + (isSum ? ` ${(share * 100).toFixed(0)}%` : "") : "" };
+      };
+      for (const [node, found] of own) if (!made.nodes.has(node)) made.nodes.set(node, badge(found));
+      for (const [group, found] of inside) {
+        if (made.scopes.has(group)) continue;
+        const text = !overlay.measure && found.count > 1 ? found.count.toLocaleString("en-US") : "";
+        made.scopes.set(group, text ? { ...badge(found), text } : badge(found));
       }
     }
-    this.markMaps.set(key, made);
-    return made.size ? made : null;
+    this.markMaps.set(tree, made);
+    return made;
   }
 
   private select(view: GraphView, node: number, group: Group | null, isNew = true): void {
@@ -197,9 +237,11 @@ class Page implements App {
   // where to go
 
   go(view: GraphView, sheet: string, node: string, isNew = true): void {
-    const found = this.sheets[view.side].get(sheet);
+    const raised = this.isRaised ? this.raisedSheets[view.side].get(sheet) : undefined;
+    const found = raised && raised.find(node) >= 0 ? raised : this.sheets[view.side].get(sheet);
     const number = found ? found.find(node) : -1;
     if (!found || number < 0) return;
+    if (this.isRaised && found !== raised) this.setRaised(false);
     const shownFirst = view.tree.sheet === found ? Promise.resolve() : this.openSheet(view, sheet);
     void shownFirst.then(async () => {
       await view.reveal(number);
@@ -215,8 +257,13 @@ class Page implements App {
     });
   }
 
+  goBase(view: GraphView, sheet: string, node: string): void {
+    this.setRaised(false);
+    this.go(view, sheet, node);
+  }
+
   openSheet(view: GraphView, name: string): Promise<void> {
-    const found = this.sheets[view.side].get(name);
+    const found = (this.isRaised ? this.raisedSheets[view.side].get(name) : undefined) ?? this.sheets[view.side].get(name);
     if (!found) return Promise.resolve();
     byId<HTMLSelectElement>("sheets").value = name;
     const done = view.show(found);
@@ -247,6 +294,7 @@ class Page implements App {
   // patterns
 
   startPattern(): void {
+    if (this.isRaised) this.raise();
     this.pattern = new Pattern(this.views[0].tree.sheet);
     const node = this.views[0].selectedNode;
     if (node >= 0) this.pattern.click(node);
@@ -268,18 +316,30 @@ class Page implements App {
 
   // recognised or as it is
 
+  private setRaised(isRaised: boolean): void {
+    this.isRaised = isRaised;
+    byId("raised").setAttribute("aria-pressed", String(isRaised));
+  }
+
+  /** Shows the raised graph, or the graph as it is; what is selected stays selected, or what stands for it. */
   private raise(): void {
-    this.isRaised = !this.isRaised;
-    byId("raised").setAttribute("aria-pressed", String(this.isRaised));
-    this.views.forEach((view, side) => {
-      const model = this.page.models[side];
-      const { name } = view.tree.sheet.data;
-      const groups = model.recognised[name];
-      if (!groups) return;
-      const sheet = this.sheets[side].get(name)!;
-      void view.show(sheet, this.isRaised ? groups : null);
-      this.panel.refresh();
-    });
+    this.setRaised(!this.isRaised);
+    if (this.isRaised && this.pattern) this.stopPattern();
+    for (const view of this.views) {
+      const { sheet } = view.tree;
+      const { name } = sheet.data;
+      const other = (this.isRaised ? this.raisedSheets : this.sheets)[view.side];
+      const next = other.get(name) ?? (this.isRaised && !sheet.base ? [...other.values()].sort((one, another) => another.count - one.count)[0] : undefined);
+      if (!next || next === sheet) continue;
+      const node = view.selectedNode >= 0 && next.data.name === name ? next.standIn(sheet.names[view.selectedNode]) : -1;
+      byId<HTMLSelectElement>("sheets").value = next.data.name;
+      void view.show(next).then(async () => {
+        if (node < 0) return;
+        await view.reveal(node);
+        this.select(view, node, null, false);
+      });
+    }
+    this.panel.refresh();
   }
 
   private listen(): void {

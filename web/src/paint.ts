@@ -1,6 +1,6 @@
 // Draws a laid-out tree on a canvas or as SVG: one set of shapes, two pens.
 
-import { leaf, shortened, typeText, shapeText, type Kind } from "./data";
+import { Sheet, leaf, shortened, typeText, shapeText, type Kind } from "./data";
 import { PADDING, TITLE } from "./layout";
 import type { Edge, Group, Item, Tree } from "./tree";
 
@@ -88,16 +88,52 @@ export function shown(text: string): string {
   return text.replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
 }
 
+/** What stands at the corner of a node or scope: the sign says in words what the color says. */
+export interface Badge {
+  color: string;
+  sign: string;
+  text: string;
+}
+
 export interface Decor {
   palette: Palette;
   selectedNode: number;
   selectedGroup: Group | null;
   focus: Item | null;
   /** The mark of a node, if an overlay has one. */
-  mark(node: number): { color: string; sign: string } | null;
-  /** The marks inside of a scope: how many, and how the strongest looks. */
-  marks(group: Group): { count: number; color: string; sign: string } | null;
+  mark(node: number): Badge | null;
+  /** What the marks inside of a scope come to. */
+  marks(group: Group): Badge | null;
   isProduct(op: string): boolean;
+}
+
+let measurer: CanvasRenderingContext2D | null = null;
+const fits = new Map<string, string>();
+
+export function textWidth(text: string, size: number, isBold = false): number {
+  measurer ??= document.createElement("canvas").getContext("2d")!;
+  measurer.font = `${isBold ? "600 " : ""}${size}px ${FONT}`;
+  return measurer.measureText(text).width;
+}
+
+/** As much of a text as fits into a width; its middle goes first. */
+function fitted(text: string, width: number, size: number, isBold = false): string {
+  const key = `${width.toFixed()} ${size} ${isBold} ${text}`;
+  const known = fits.get(key);
+  if (known !== undefined) return known;
+  let words = shortened(shown(text), 80);
+  if (textWidth(words, size, isBold) > width) {
+    let [least, most] = [1, words.length - 1];
+    while (least < most) {
+      const middle = Math.ceil((least + most) / 2);
+      if (textWidth(shortened(words, middle), size, isBold) <= width) least = middle;
+      else most = middle - 1;
+    }
+    words = shortened(words, least);
+  }
+  if (fits.size > 20_000) fits.clear();
+  fits.set(key, words);
+  return words;
 }
 
 export interface View {
@@ -158,9 +194,8 @@ export class Painter {
         const path = rounded(left, top, place[2], place[3], 9);
         this.pen.path(path, depth % 2 ? decor.palette.page : decor.palette.deep, chosen ? decor.palette.accent : decor.palette.frame, chosen ? 3 : 1.2);
         if (view.scale * TITLE > 7) {
-          const room = Math.max(8, Math.floor((place[2] - 40) / 7));
           const words = item.group.kind === "stack" ? `${item.group.name}  ×${item.group.groups.length}` : item.group.name;
-          this.pen.text("▾ " + shortened(shown(words), room), left + 12, top + TITLE / 2, 13, decor.palette.text, true, false);
+          this.pen.text("▾ " + fitted(words, place[2] - 40, 13, true), left + 12, top + TITLE / 2, 13, decor.palette.text, true, false);
         }
         const extra = (place[2] - 2 * PADDING - (item.group.placed?.width ?? 0)) / 2;
         this.inside(item.group, left + PADDING + Math.max(0, extra), top + TITLE, depth + 1);
@@ -239,20 +274,19 @@ export class Painter {
     const fill = group.isVariable ? palette.variable : group.isAside ? palette.page : palette.group;
     this.pen.path(outline(kind, x, y, w, h), fill, stroke, width, group.isAside ? [5, 4] : []);
     if (this.view.scale * 12 > 4.5) {
-      const room = Math.floor((w - 16) / 6.9);
       if (group.isVariable) {
         const type = this.tree.sheet.attrs(group.variable)["shape"];
-        this.pen.text(shortened(shown(group.name), room), x + w / 2, y + h / 2 - 6, 12, palette.text, true, true);
+        this.pen.text(fitted(group.name, w - 14, 12, true), x + w / 2, y + h / 2 - 6, 12, palette.text, true, true);
         this.pen.text(`variable ${Array.isArray(type) ? shapeText(type as number[]) : ""}`, x + w / 2, y + h / 2 + 9, 10, palette.muted, false, true);
       } else {
         const times = group.kind === "stack" ? `×${group.groups.length}  ` : "";
-        this.pen.text("▸ " + shortened(shown(group.name), room), x + w / 2, y + h / 2 - 8, 13, palette.text, true, true);
+        this.pen.text("▸ " + fitted(group.name, w - 28, 13, true), x + w / 2, y + h / 2 - 8, 13, palette.text, true, true);
         const words = `${times}${group.count.toLocaleString("en-US")} nodes${group.isAside ? ", saves and restores" : ""}`;
         this.pen.text(words, x + w / 2, y + h / 2 + 10, 11, palette.muted, false, true);
       }
     }
     const marks = this.decor.marks(group);
-    if (marks) this.badge(x + w, y, marks.color, marks.count > 1 ? `${marks.sign}${marks.count}` : marks.sign);
+    if (marks) this.badge(x + w, y, marks);
   }
 
   private port(item: Item, x: number, y: number, w: number, h: number): void {
@@ -260,7 +294,7 @@ export class Painter {
     const port = item.port!;
     this.pen.path(rounded(x, y, w, h, h / 2), palette.page, palette.edge, 1, [3, 3]);
     if (this.view.scale * 11 < 4.5) return;
-    const text = shortened(shown(port.nodes.length === 1 ? leaf(port.label) : port.label), Math.floor((w - 24) / 5.6));
+    const text = fitted(port.nodes.length === 1 ? leaf(port.label) : port.label, w - 24, 10.5);
     this.pen.text(port.isInput ? `↓ ${text}` : `${text} ↓`, x + w / 2, y + h / 2, 10.5, palette.muted, false, true);
   }
 
@@ -281,28 +315,46 @@ export class Painter {
     }
     if (this.view.scale * 12 > 4.5) {
       const inset = kind === "constant" || kind === "call" ? 14 : 8;
-      const room = Math.floor((w - 2 * inset) / 6.4);
       const top = y + (kind === "variable" ? 5 : 0);
-      this.pen.text(shortened(shown(op.name), room), x + w / 2, top + 12, 12, palette.text, true, true);
-      this.pen.text(shortened(shown(leaf(sheet.names[item.node])), Math.floor((w - 2 * inset) / 5.2)), x + w / 2, top + 26, 10, palette.muted, false, true);
+      this.pen.text(fitted(op.name, w - 2 * inset, 12, true), x + w / 2, top + 12, 12, palette.text, true, true);
+      this.pen.text(fitted(subtitle(sheet, item.node), w - 2 * inset, 10), x + w / 2, top + 26, 10, palette.muted, false, true);
       item.rows.forEach((row, at) => {
         const rowY = y + 40 + 15 * at;
         const isRow = row === this.decor.selectedNode;
         this.pen.path(["M", x + 6, rowY - 7.5, "L", x + w - 6, rowY - 7.5], null, palette.frame, 0.6);
         this.pen.path(outline("constant", x + 8, rowY - 4, 11, 8), palette.constant, palette.muted, 0.8);
         const type = sheet.type(row, 0);
-        const text = `${leaf(sheet.names[row])} ${constantText(sheet.attrs(row)["value"]) || (type ? shapeText(type[1]) : "")}`;
-        this.pen.text(shortened(shown(text), Math.floor((w - 26) / 4.9)), x + 23, rowY, 10, isRow ? palette.accent : palette.text, isRow, false);
+        const text = `${rowName(sheet, row)} ${constantText(sheet.attrs(row)["value"]) || (type ? shapeText(type[1]) : "")}`;
+        this.pen.text(fitted(text, w - 29, 10, isRow), x + 23, rowY, 10, isRow ? palette.accent : palette.text, isRow, false);
       });
     }
-    if (mark) this.badge(x + w, y, mark.color, mark.sign);
+    if (mark) this.badge(x + w, y, mark);
   }
 
-  private badge(x: number, y: number, color: string, text: string): void {
-    const width = Math.max(16, 8 + text.length * 7);
-    this.pen.path(rounded(x - width / 2, y - 8, width, 16, 8), color, this.decor.palette.page, 1.5);
-    if (this.view.scale * 10 > 4) this.pen.text(text, x, y, 11, "#ffffff", true, true);
+  /** Ends a little to the right of the corner, so that it does not lie on what is beside the node. */
+  private badge(right: number, y: number, { color, sign, text }: Badge): void {
+    const words = text ? `${sign} ${text}` : sign;
+    const width = Math.max(16, 8 + words.length * 6.6);
+    const left = right + 8 - width;
+    this.pen.path(rounded(left, y - 13, width, 16, 8), color, this.decor.palette.page, 1.5);
+    if (this.view.scale * 10 > 4) this.pen.text(words, left + width / 2, y - 5, 11, "#ffffff", true, true);
   }
+}
+
+/** What stands below the op of a node: its name, or for one of the raised graph what tells it from others of its kind. */
+export function subtitle(sheet: Sheet, node: number): string {
+  const attrs = sheet.op(node).traits.includes("raised") ? sheet.attrs(node) : {};
+  if (attrs["equation"] !== undefined) return String(attrs["equation"]);
+  if (attrs["heads"] !== undefined) return `${String(attrs["heads"])} heads`;
+  if (attrs["epsilon"] !== undefined) return `epsilon ${String(attrs["epsilon"])}`;
+  if (attrs["by"] !== undefined) return `by ${String(attrs["by"])}`;
+  return leaf(sheet.names[node]);
+}
+
+/** The name of a constant inside of the node that takes it; of a weight with the scope that says what it is for. */
+export function rowName(sheet: Sheet, node: number): string {
+  const name = sheet.names[node];
+  return sheet.base ? name.split("/").slice(-2).join("/") : leaf(name);
 }
 
 /** The value of a small constant. */

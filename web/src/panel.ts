@@ -11,6 +11,8 @@ export interface App {
   page: PageData;
   views: GraphView[];
   go(view: GraphView, sheet: string, node: string): void;
+  /** Goes to a node of the graph as it is, out of the raised one. */
+  goBase(view: GraphView, sheet: string, node: string): void;
   openSheet(view: GraphView, sheet: string): void;
   pattern: Pattern | null;
   patternChanged(): void;
@@ -166,6 +168,14 @@ export class Panel {
     const attrs = Object.entries(sheet.attrs(node));
     if (attrs.length) into.append(el("h3", {}, "attributes"), rows(attrs.map(([key, value]) => [key, attrText(value)])));
     if (sheet.device(node)) into.append(el("h3", {}, "device"), el("p", {}, shown(sheet.device(node))));
+    const covered = sheet.covers(node);
+    if (covered.length) {
+      into.append(el("h3", {}, `stands for ${humanCount(covered.length)} ${covered.length > 1 ? "nodes" : "node"} of the graph`));
+      into.append(el("ul", { class: "list" }, ...covered.slice(0, FEW).map((name) => el("li", {}, el("button", { class: "link", onclick: () => this.app.goBase(view, sheet.data.name, name) }, shown(shortened(name, 200)))))));
+      if (covered.length > FEW) into.append(el("p", { class: "more" }, `and ${humanCount(covered.length - FEW)} more`));
+    } else if (sheet.base) {
+      into.append(el("p", {}, el("button", { onclick: () => this.app.goBase(view, sheet.data.name, sheet.names[node]) }, "show it in the graph as it is")));
+    }
     const key = sheet.weightKey(node);
     if (key) this.addWeight(into, key);
     into.append(el("p", {}, el("button", { onclick: () => void navigator.clipboard?.writeText(sheet.names[node]) }, "copy the name")));
@@ -196,8 +206,9 @@ export class Panel {
   private addMarks(into: HTMLElement, sheet: string, node: string): void {
     for (const overlay of this.app.page.overlays) {
       if (overlay.side !== this.view.side && overlay.side >= 0) continue;
+      const covered = new Set([node, ...this.view.tree.sheet.covers(this.view.selectedNode)]);
       for (const mark of overlay.marks) {
-        if (mark.sheet !== sheet || mark.node !== node) continue;
+        if (mark.sheet !== sheet || !covered.has(mark.node)) continue;
         const kind = overlay.kinds[mark.kind];
         into.append(el("p", {}, el("span", { class: "sign", style: `background:${kind.color};display:inline-block` }, kind.sign), ` ${kind.label}${mark.text ? `: ${shown(mark.text)}` : ""}`));
       }
@@ -248,10 +259,12 @@ export class Panel {
     if (steps.length > 1) {
       into.append(el("div", { class: "row" }, el("button", { onclick: () => step(-1) }, "previous"), el("button", { onclick: () => step(1) }, "next"), el("span", { class: "more" }, humanCount(steps.length))));
     }
+    const most = overlay.measure === "seconds" ? Math.max(...steps.map((mark) => mark.value ?? 0)) : 0;
     for (const mark of steps.slice(0, 2000)) {
       const kind = overlay.kinds[mark.kind];
+      const bar = most ? el("span", { class: "bar", style: `width:${(((mark.value ?? 0) / most) * 100).toFixed(1)}%;background:${kind.color}` }) : null;
       list.append(el("li", {}, el("span", { class: "sign", style: `background:${kind.color}`, title: kind.label }, kind.sign),
-        el("span", {}, mark.node ? el("button", { class: "link", onclick: () => this.goMark(overlay, mark.sheet, mark.node) }, shown(shortened(mark.node, 160))) : null,
+        el("span", { class: "what" }, bar, mark.node ? el("button", { class: "link", onclick: () => this.goMark(overlay, mark.sheet, mark.node) }, shown(shortened(mark.node, 160))) : null,
           mark.text ? el("span", { class: "name-text" }, mark.node ? el("br") : null, el("small", {}, shown(mark.text))) : null)));
     }
     into.append(list);

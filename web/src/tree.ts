@@ -85,7 +85,7 @@ export class Tree {
     this.root = this.make("", "", null);
     this.root.isOpen = true;
     this.home = new Array(sheet.count);
-    const names = groups ? sheet.names.map((name, node) => `${groups[node] ?? ""}/${leaf(name)}#${node}`) : sheet.names;
+    const names = groups ? sheet.names.map((name, node) => `${groups[node] ?? ""}/${leaf(name)}#${node}`) : this.withSaver(sheet.names);
     this.labels = names;
     const prefixes = this.prefixes(names);
     for (let node = 0; node < sheet.count; node++) {
@@ -99,7 +99,7 @@ export class Tree {
     this.flatten(this.root);
     for (const group of this.all) {
       group.variable = this.variableOf(group);
-      group.isAside = group.parent === this.root && this.inside(group).some((node) => sheet.op(node).traits.includes("saver"));
+      group.isAside = group.parent === this.root && (group.path === "saver" || this.inside(group).some((node) => sheet.op(node).traits.includes("saver")));
     }
     this.arrange(this.root);
     let only = this.root; // one scope that holds nearly everything is opened at once
@@ -107,6 +107,32 @@ export class Tree {
       only = only.groups[0];
       this.open(only);
     }
+  }
+
+  /** Names in which calls that save and restore the model, and what only they take and give, have a scope of their own. */
+  private withSaver(names: string[]): string[] {
+    const { sheet } = this;
+    const { sheets, tables } = sheet.model;
+    const savers = new Set(sheets.filter((one) => one.name && one.ops.some((op) => tables.ops[op].traits.includes("saver"))).map((one) => one.name));
+    const found = new Set<number>();
+    for (let node = 0; savers.size && node < sheet.data.names.length; node++) {
+      if (sheet.op(node).kind === "call" && !names[node].includes("/") && sheet.calls(node).some((name) => savers.has(name))) found.add(node);
+    }
+    const todo = [...found];
+    while (todo.length) {
+      const node = todo.pop()!;
+      const near = sheet.uses(node).map(({ user }) => user);
+      for (let edge = sheet.starts[node]; edge < sheet.starts[node + 1]; edge++) near.push(sheet.sources[edge]);
+      for (const other of near) {
+        if (found.has(other) || sheet.isMissing(other) || names[other].includes("/") || sheet.kind(other) === "variable") continue;
+        const isOwn = sheet.uses(other).every(({ user }) => found.has(user));
+        if (isOwn || sheet.sources.slice(sheet.starts[other], sheet.starts[other + 1]).some((source) => found.has(source))) {
+          found.add(other);
+          todo.push(other);
+        }
+      }
+    }
+    return found.size ? names.map((name, node) => (found.has(node) ? `saver/${name}` : name)) : names;
   }
 
   private make(name: string, path: string, parent: Group | null, kind: GroupKind = "scope"): Group {

@@ -58,6 +58,23 @@ _LAYERS = frozenset(
 )  # fmt: skip
 """The layers of Keras 1, 2, tf.keras and Keras 3; others are the user's own, whose code Keras needs to load them."""
 
+_OBJECTS = ("root.", "object ")
+"""How places in the metadata of SavedModels begin."""
+_METRICS = frozenset(
+    {
+        "AUC", "Accuracy", "BinaryAccuracy", "BinaryCrossentropy", "BinaryIoU", "CategoricalAccuracy",
+        "CategoricalCrossentropy", "CategoricalHinge", "ConcordanceCorrelation", "CosineSimilarity", "F1Score",
+        "FBetaScore", "FalseNegatives", "FalsePositives", "Hinge", "IoU", "KLDivergence", "LogCoshError", "Mean",
+        "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanIoU", "MeanMetricWrapper", "MeanRelativeError",
+        "MeanSquaredError", "MeanSquaredLogarithmicError", "MeanTensor", "OneHotIoU", "OneHotMeanIoU",
+        "PearsonCorrelation", "Poisson", "Precision", "PrecisionAtRecall", "R2Score", "Recall", "RecallAtPrecision",
+        "RootMeanSquaredError", "SensitivityAtSpecificity", "SparseCategoricalAccuracy",
+        "SparseCategoricalCrossentropy", "SparseTopKCategoricalAccuracy", "SpecificityAtSensitivity", "SquaredHinge",
+        "Sum", "TopKCategoricalAccuracy", "TrueNegatives", "TruePositives",
+    }
+)  # fmt: skip
+"""The metrics of Keras, which SavedModels keep beside the layers."""
+
 
 def class_findings(layers: Iterable[tuple[str, str]]) -> Iterator[Finding]:
     """Layers whose class Keras does not have, and layers that hold or load other models. Nothing is imported.
@@ -103,6 +120,8 @@ def _of_layer(one: Mapping[str, Any], where: str) -> Iterator[Finding]:
         return
     if plain == "Lambda" or (root and root not in _OWN):
         return  # code in a Lambda, and what Keras imports by name, are other findings
+    if plain in _METRICS and where.startswith(_OBJECTS) and "trainable" not in one and not is_registered:
+        return  # a metric beside the layers of a SavedModel, which all say whether they are trainable
     if plain not in _LAYERS or (is_registered and root not in _OWN):
         custom = registered if isinstance(registered, str) and ">" in registered else kind
         what = f"{label} is of the user's own class {_shown(custom)!r}"

@@ -401,6 +401,8 @@ class _Scan:
                 if tensor is None or tensor.dtype.name != "bool" or tensor.shape.elements != 1:
                     return False
                 return bool(flat_values(tensor)[0])
+            if not node.data_inputs:
+                return False
             text = node.data_inputs[0]
         return False
 

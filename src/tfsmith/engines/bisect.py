@@ -1,4 +1,7 @@
-"""The first node at which two models part: both are run in steps, each from the values of those before it."""
+"""The first node at which two models part, or how far apart they are at each node.
+
+Both are run in steps, each from the values of those before it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from tfsmith.records import record, replace
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["FirstDifference", "ModelPair", "first_difference"]
+__all__ = ["FirstDifference", "ModelPair", "NodeDifference", "first_difference", "node_differences"]
 
 _AT_ONCE = 200
 """So many nodes are asked for in one run: more would take much memory, fewer would compile too often."""
@@ -54,6 +57,21 @@ class FirstDifference:
     reason: str
     max_abs: float | None
     checked: int
+
+
+@record
+class NodeDifference:
+    """How far apart two models are at a node.
+
+    Attributes:
+        node: Its name in both.
+        max_abs: How far the values are apart; None where only the structure tells.
+        reason: What differs there by more than is usual; "" where nothing does.
+    """
+
+    node: str
+    max_abs: float | None
+    reason: str
 
 
 @record
@@ -98,11 +116,31 @@ def first_difference(models: ModelPair, feeds: Mapping[str, NDArray[Any]]) -> Fi
     return _Search(models, feeds).run()
 
 
-class _Search:
-    """One search: both models, and what is known of them so far."""
+def node_differences(
+    models: ModelPair, feeds: Mapping[str, NDArray[Any]]
+) -> tuple[FirstDifference | None, tuple[NodeDifference, ...]]:
+    """As `first_difference`, but goes on behind the first: gives it, and all nodes that were compared, in order.
 
-    def __init__(self, models: ModelPair, feeds: Mapping[str, NDArray[Any]]) -> None:
+    Each model goes on with its own values, so that what follows from a difference differs as well.
+    """
+    search = _Search(models, feeds, every=True)
+    search.run()
+    return search.first, tuple(search.compared)
+
+
+class _Search:
+    """One search: both models, and what is known of them so far.
+
+    Attributes:
+        first: The first difference, once it was found.
+        compared: The nodes that were compared, if `every` node is to be.
+    """
+
+    def __init__(self, models: ModelPair, feeds: Mapping[str, NDArray[Any]], *, every: bool = False) -> None:
         self._models = models
+        self._every = every
+        self.first: FirstDifference | None = None
+        self.compared: list[NodeDifference] = []
         self._a, self._b = (
             _SteppedModel(program, engine, models.options, _given(program, models.inputs, side, feeds))
             for program, side, engine in ((models.a, "a", models.engines[0]), (models.b, "b", models.engines[1]))
@@ -123,8 +161,12 @@ class _Search:
             if a[name].op == b[name].op == "Const":
                 found = _constants_differ(name, a[name], b[name])
                 if found is not None and a.consumers(name):
-                    return self._ask(pending) or replace(found, checked=self._seen)
-                self._seen += 1
+                    parted = self._ask(pending) or self._differs(replace(found, checked=self._seen))
+                    if parted is not None:
+                        return parted
+                    pending = []
+                    continue
+                self._same(name, 0.0)
             elif self._tensors(name) and not _reads_a_constant(a, b, name):
                 pending.append(name)
             if len(pending) == most:
@@ -167,7 +209,6 @@ class _Search:
             parted = self._compare(name, found, answers)
             if parted is not None:
                 return parted
-            self._seen += 1
         self._a.keep(answers[0], names)
         self._b.keep(answers[1], names)
         return None
@@ -198,18 +239,35 @@ class _Search:
         told = _structure(self._a.graph, self._b.graph, name)
         reason = f"it does not run in {title}: {error.what}"
         op = self._a.graph[name].op
-        return FirstDifference(name, op, "; ".join([*told, reason]), None, self._seen)
+        self._lost.add(name)
+        return self._differs(FirstDifference(name, op, "; ".join([*told, reason]), None, self._seen))
+
+    def _differs(self, found: FirstDifference) -> FirstDifference | None:
+        """Takes note of a difference; gives it, if the search ends with it."""
+        self.first = self.first or found
+        if not self._every:
+            return found
+        self.compared.append(NodeDifference(found.node, found.max_abs, found.reason))
+        return None
+
+    def _same(self, name: str, max_abs: float) -> None:
+        self._seen += 1
+        if self._every:
+            self.compared.append(NodeDifference(name, max_abs, ""))
 
     def _compare(
         self, name: str, tensors: Sequence[str], answers: Sequence[Mapping[str, NDArray[Any]]]
     ) -> FirstDifference | None:
+        most = 0.0
         for tensor in tensors:
             one, other = answers[0][tensor], answers[1][tensor]
             found = compare_arrays(one, other, self._models.tolerance(one.dtype.name))
             if found.reason:
                 told = _structure(self._a.graph, self._b.graph, name)
                 reason = "; ".join([*told, found.reason])
-                return FirstDifference(name, self._a.graph[name].op, reason, found.max_abs, self._seen)
+                return self._differs(FirstDifference(name, self._a.graph[name].op, reason, found.max_abs, self._seen))
+            most = max(most, found.max_abs)
+        self._same(name, most)
         return None
 
 

@@ -11,8 +11,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
+from tfsmith.engines.protocol import Clock
 from tfsmith.errors import EngineError, InvalidModelError, TfsmithError
 from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
@@ -111,11 +113,14 @@ class Interpreter:
         kept: dict[tuple[str, str], Any],
         files: Callable[[bytes], Path],
         say: Callable[[str], None],
+        clock: Clock | None = None,
     ) -> None:
         self._graph = graph
         self._kept = kept
         self._files = files
         self._say = say
+        self._clock = clock
+        self._inner = 0.0
         self._functions: dict[str, list[tuple[Mapping[str, Attr], Plan]]] = {}
         self._depth = 0
 
@@ -190,6 +195,26 @@ class Interpreter:
         Raises:
             UnsupportedError: Nothing does.
         """
+        found = self._bound(node, title)
+        return found if self._clock is None else self._timed(found, node, title, self._clock)
+
+    def _timed(self, call: OpFunction, node: PlanNode, title: str, clock: Clock) -> OpFunction:
+        """The same with a clock. What the nodes of a called function take is theirs, not the call's."""
+        function = next((name for name, one in self._graph.library.items() if one.title == title), "")
+
+        def run(inputs: Sequence[Any]) -> tuple[Any, ...]:
+            outer, self._inner = self._inner, 0.0
+            start = perf_counter()
+            try:
+                return call(inputs)
+            finally:
+                took = perf_counter() - start
+                clock.add(function, node.name, took - self._inner)
+                self._inner = outer + took
+
+        return run
+
+    def _bound(self, node: PlanNode, title: str) -> OpFunction:
         where = f"node {node.name!r} in {title}"
         if node.op in self._graph.library:
             return self._call(Func(node.op, dict(node.attrs)), where)

@@ -18,6 +18,7 @@ from tfsmith.engines.child import ChildDiedError, ChildProcess, start_code
 from tfsmith.engines.frames import Arrays, Run, parent_pipes, serve_frames
 from tfsmith.engines.program import FlatProgram
 from tfsmith.engines.protocol import (
+    Clock,
     FlatGraph,
     Lack,
     LackError,
@@ -40,6 +41,8 @@ __all__ = ["IsolatedProgram", "serve"]
 _START = start_code("tfsmith.engines.isolated")
 _TITLES = {"openvino": "OpenVINO"}
 _MOST_NODES = 3
+_NODES, _TIMES = "\0nodes", "\0seconds"
+"""What comes back with the outputs, where a clock was given: what each node took in this run."""
 
 
 class IsolatedProgram:
@@ -59,7 +62,9 @@ class IsolatedProgram:
         self._options = options
         self._suspects = tuple(suspects)
         self._child = ChildProcess(_TITLES.get(engine, engine), _START, "install the engine again", self._path)
-        say = {"do": "load", "engine": engine, "settings": dict(options.settings)}
+        say = {"do": "load", "engine": engine, "settings": dict(options.settings)} | {
+            "clock": options.clock is not None
+        }
         data = numpy.frombuffer(pickle.dumps(program), numpy.uint8)
         try:
             told, _ = self._ask(say, {"program": data})
@@ -71,7 +76,11 @@ class IsolatedProgram:
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Runs once. The arrays go through a pipe."""
-        return self._ask({"do": "run"}, feeds)[1]
+        found = self._ask({"do": "run"}, feeds)[1]
+        if self._options.clock is not None:
+            for node, seconds in zip(found.pop(_NODES).tolist(), found.pop(_TIMES).tolist(), strict=True):
+                self._options.clock.add("", node.decode(), seconds)
+        return found
 
     def close(self) -> None:
         """Ends the process."""
@@ -185,8 +194,25 @@ def serve(requests: BinaryIO, answers: BinaryIO) -> None:
 
 def _load(say: Mapping[str, Any], arrays: Arrays) -> tuple[dict[str, Any], Run]:
     program = pickle.loads(arrays["program"].tobytes())
-    compiled = engine_named(say["engine"]).compile(program, Options(_write, settings=say["settings"]))
-    return {"version": compiled.version, "notes": list(compiled.notes)}, lambda _, feeds: compiled.run(feeds)
+    clock = Clock() if say.get("clock") else None
+    options = Options(_write, settings=say["settings"], clock=clock)
+    compiled = engine_named(say["engine"]).compile(program, options)
+
+    def run(_: Mapping[str, Any], feeds: Arrays) -> Arrays:
+        found = compiled.run(feeds)
+        return found if clock is None else {**found, **_times(clock)}
+
+    return {"version": compiled.version, "notes": list(compiled.notes)}, run
+
+
+def _times(clock: Clock) -> Arrays:
+    """What each node took, as arrays; the clock starts again."""
+    names = [node.encode() for _, node in clock.times]
+    nodes = numpy.empty(len(names), object)
+    nodes[:] = names
+    seconds = numpy.array(list(clock.times.values()), numpy.float64)
+    clock.times.clear()
+    return {_NODES: nodes, _TIMES: seconds}
 
 
 def _explain(error: Exception) -> dict[str, Any]:

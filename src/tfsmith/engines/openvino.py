@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
+from tfsmith.engines.protocol import Clock, FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
@@ -275,6 +275,7 @@ _FAILED = re.compile(
 _NOISE = re.compile(r"^(Exception from \S+|Check '.*' failed at \S+|FrontEnd API failed with \w+|At:)[:.]?$")
 _MOST_TEXT = 400
 _NO_OP = "OpenVINO has no such op"
+_SAID_OF_OPS = ("layerType", "originalLayersNames")
 _COMPLEX = (dtype_named("complex64"), dtype_named("complex128"))
 
 
@@ -324,7 +325,8 @@ class OpenVinoProgram:
         self.version = str(openvino.__version__).partition("-")[0]
         self.notes = _notes(program)
         self._program = program
-        self._settings = {**_SETTINGS, **options.settings}
+        self._clock = options.clock
+        self._settings = {**_SETTINGS, **options.settings} | ({} if options.clock is None else {"PERF_COUNT": "YES"})
         self._core = openvino.Core()
         self._ready: dict[tuple[frozenset[str], frozenset[tuple[str, int]]], _Request] = {}
         fed = usual_inputs(program)
@@ -342,7 +344,7 @@ class OpenVinoProgram:
     def _request(self, fed: frozenset[str], ranks: Mapping[str, int]) -> _Request:
         key = (fed, frozenset(ranks.items()))
         if key not in self._ready:
-            self._ready[key] = _Request(_Converted(self._program, fed, ranks), self._core, self._settings)
+            self._ready[key] = _Request(_Converted(self._program, fed, ranks), self._core, self._settings, self._clock)
         return self._ready[key]
 
     def close(self) -> None:
@@ -425,8 +427,11 @@ def _ranked(flat: FlatGraph, ranks: Mapping[str, int]) -> FlatGraph:
 class _Request:
     """A compiled model with its inputs and outputs by key."""
 
-    def __init__(self, converted: _Converted, core: Any, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, converted: _Converted, core: Any, settings: Mapping[str, Any], clock: Clock | None = None
+    ) -> None:
         program = converted.program
+        self._clock = clock
         self._path = program.path
         self._handover = converted.handover  # its memory is the model's
         try:
@@ -441,6 +446,7 @@ class _Request:
         self._inputs = {key: named[name] for key, name in converted.flat.inputs.items() if name in named}
         places = {name: index for index, name in enumerate(_tensors(converted.flat))}
         self._outputs = [(key, program.outputs[key], places[name]) for key, name in converted.flat.outputs.items()]
+        self._origins = {} if clock is None else _origins(self._compiled.get_runtime_model(), converted.flat.graph)
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         try:
@@ -452,6 +458,9 @@ class _Request:
             is_memory = isinstance(error, MemoryError) or "allocate" in str(error)
             remedy = "run the batch in chunks ({chunk})" if is_memory else "check the shapes of the inputs"
             raise EngineError(what, path=self._path, remedy=remedy) from error
+        if self._clock is not None:
+            for info in self._request.get_profiling_info():
+                self._clock.add("", self._origins.get(info.node_name, ""), info.real_time.total_seconds())
         kinds = [output.element_type.get_type_name() for output in self._compiled.outputs]
         return {key: _taken(results[index], port, kinds[index]) for key, port, index in self._outputs}
 
@@ -459,6 +468,26 @@ class _Request:
         """Lets go of it all, in the order of who needs whom."""
         del self._request, self._inputs, self._compiled
         self._handover.close()
+
+
+def _origins(runtime: Any, graph: Graph) -> dict[str, str]:
+    """For each op that OpenVINO runs, by its name, the node that it was made of, as far as OpenVINO says it.
+
+    What several nodes were fused into counts for the one whose name it has, else for the last of them. The norm of a
+    layer norm, which has no name, counts for the node that takes it. Names are lost where OpenVINO moved a layout.
+    """
+    found: dict[str, str] = {}
+    for op in reversed(runtime.get_ordered_ops()):
+        name = op.get_friendly_name()
+        facts = {key: str(value.astype(str)) for key, value in op.get_rt_info().items() if key in _SAID_OF_OPS}
+        layers = facts.get("originalLayersNames", "").split(",")
+        named = [one for one in (name, *reversed(layers)) if one in graph]
+        if not named and facts.get("layerType") == "MVN":
+            takers = [port.get_node() for output in op.outputs() for port in output.get_target_inputs()]
+            named = [found[taker.get_friendly_name()] for taker in takers if taker.get_friendly_name() in found]
+        if named:
+            found[name] = named[0]
+    return found
 
 
 def _given(values: NDArray[Any], port: Any) -> Any:

@@ -29,6 +29,7 @@ __all__ = [
     "ProgramStart",
     "WriteModel",
     "Program",
+    "Clock",
     "Options",
     "Compiled",
     "Engine",
@@ -182,6 +183,21 @@ def usual_inputs(program: Program) -> frozenset[str]:
     return frozenset(key for key, port in program.inputs.items() if port.required)
 
 
+class Clock:
+    """Takes what each node takes, from engines that say so: the reference engine and OpenVINO.
+
+    Attributes:
+        times: Seconds by the function that a node is in, "" for the graph, and the node's name; of all runs together.
+    """
+
+    def __init__(self) -> None:
+        self.times: dict[tuple[str, str], float] = {}
+
+    def add(self, function: str, node: str, seconds: float) -> None:
+        """Adds to the time of a node."""
+        self.times[function, node] = self.times.get((function, node), 0.0) + seconds
+
+
 @record
 class Options:
     """How an engine is to run a program.
@@ -191,12 +207,14 @@ class Options:
         op_libraries: Shared libraries with ops that TensorFlow lacks.
         settings: Settings of the engine itself, by its own names.
         isolate: Whether native code that is not proven runs in a process of its own.
+        clock: Where to say what each node takes, if somebody asks; that slows a run down.
     """
 
     write: WriteModel
     op_libraries: tuple[Path, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     isolate: bool = True
+    clock: Clock | None = None
 
 
 class Compiled(Protocol):

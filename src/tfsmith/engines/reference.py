@@ -7,10 +7,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.engines.protocol import FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
+from tfsmith.engines.protocol import Clock, FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import parse_input
+from tfsmith.ops.families import TABLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +44,7 @@ class Reference:
         if options.op_libraries:
             what = "it cannot load TensorFlow's op libraries"
             raise LackError(self.name, [Lack("custom ops", (), what)], path=program.path, remedy=_OTHER)
-        return ReferenceProgram(program)
+        return ReferenceProgram(program, options.clock)
 
 
 def _lacks(graph: Graph, wanted: Iterable[str]) -> tuple[Lack, ...]:
@@ -89,19 +90,27 @@ class ReferenceProgram:
 
     Which optional inputs are fed decides what the graph is, so that each such choice is planned by itself. What the
     program keeps from run to run (tables, the state of random numbers) starts with it.
+
+    Args:
+        program: The program.
+        clock: What is told how long each node took.
+        is_run: Whether it is to be run; else only its tables are filled.
     """
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, clock: Clock | None = None, *, is_run: bool = True) -> None:
         import numpy
 
         self.version = f"with numpy {numpy.__version__}"
         self._program = program
+        self._clock = clock
         self._kept: dict[tuple[str, str], Any] = {}
         self._assets: Mapping[bytes, Path] = {}
         self._lines: list[str] = []
         self._plans: dict[frozenset[str], tuple[Plan, tuple[str, ...]]] = {}
+        self._tables: dict[str, Any] = {}
         try:
-            self._plan(usual_inputs(program))
+            if is_run:
+                self._plan(usual_inputs(program))
             self._start()
         except TfsmithError as error:
             raise error.at(error.path or program.path) from error
@@ -128,10 +137,15 @@ class ReferenceProgram:
             for (key, port), value in zip(program.outputs.items(), found, strict=True)
         }
 
+    def tables(self) -> dict[str, tuple[NDArray[Any], NDArray[Any]]]:
+        """The keys and values of the tables as the model fills them, by their nodes."""
+        return {name: table.exported() for name, table in self._tables.items()}
+
     def close(self) -> None:
         """Lets go of the plans, the weights and the tables."""
         self._plans.clear()
         self._kept.clear()
+        self._tables.clear()
 
     def __enter__(self) -> ReferenceProgram:
         return self
@@ -156,7 +170,7 @@ class ReferenceProgram:
     def _interpreter(self, graph: Graph) -> Any:
         from tfsmith.engines.interpreter import Interpreter
 
-        return Interpreter(graph, self._kept, self._file, self._say)
+        return Interpreter(graph, self._kept, self._file, self._say, self._clock)
 
     def _start(self) -> None:
         """Runs what fills the tables."""
@@ -169,9 +183,11 @@ class ReferenceProgram:
         if lacks:
             raise LackError("reference", lacks, path=self._program.path, remedy=_OTHER)
         self._assets = {str(path).encode(): path for path in start.assets.values()}
-        plan = self._interpreter(start.graph).plan(list(start.assets), (), start.nodes)
+        tables = [node.name for node in start.graph if node.op in TABLES]
+        plan = self._interpreter(start.graph).plan(list(start.assets), tables, start.nodes)
         with numpy.errstate(all="ignore"):
-            _run(plan, [_text(str(path).encode()) for path in start.assets.values()])
+            found = _run(plan, [_text(str(path).encode()) for path in start.assets.values()])
+        self._tables = dict(zip(tables, found, strict=True))
 
     def _say(self, line: str) -> None:
         if len(self._lines) < _MOST_LINES:

@@ -162,7 +162,7 @@ def as_dtype(kind: object) -> DType:
 
     try:
         found = numpy.dtype(kind) if kind is not None else None  # type: ignore[call-overload]
-    except TypeError:
+    except (TypeError, ValueError):  # the latter of what has an attribute `dtype`
         found = None
     if found is None:
         raise UnsupportedError(f"{kind!r} is no dtype", remedy="use a name such as float32, or numpy.float32")

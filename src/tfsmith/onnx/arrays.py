@@ -210,23 +210,24 @@ def _slice(n: NodeContext) -> Val:
     axes = b.const(list(range(rank)))
     if rank == 0:
         return b.op("Identity", x)
-    if counts is not None:
-        if starts is not None:
-            for start, count, size_of in zip(starts, counts, x.dims or (), strict=True):
-                if start < 0 or count < -1 or (isinstance(size_of, int) and start + max(count, 0) > size_of):
-                    raise Refusal("it takes what is not there")
-            ends = [_FAR if count == -1 else start + count for start, count in zip(starts, counts, strict=True)]
-            return b.op("Slice", x, b.const(list(starts)), b.const(ends), axes)
-        moved = b.int64(begin)
-        total = b.op("Add", moved, b.const([0 if count == -1 else count for count in counts]))
-        if -1 in counts:
-            is_all = b.const([count == -1 for count in counts], BOOL)
-            total = b.op("Where", is_all, b.const([_FAR] * rank), total, dtype=INT64)
-        return b.op("Slice", x, moved, total, axes)
-    first, many = b.int64(begin), b.int64(size)
-    is_all = b.op("Less", many, b.const(0), dtype=BOOL)
-    ends_at = b.op("Where", is_all, b.const([_FAR] * rank), b.op("Add", first, many), dtype=INT64)
-    return b.op("Slice", x, first, ends_at, axes)
+    if counts is not None and starts is not None:
+        for start, count, size_of in zip(starts, counts, x.dims or (), strict=True):
+            if start < 0 or count < -1 or (isinstance(size_of, int) and start + max(count, 0) > size_of):
+                raise Refusal("it takes what is not there")
+        ends = [_FAR if count == -1 else start + count for start, count in zip(starts, counts, strict=True)]
+        found = b.op("Slice", x, b.const(list(starts)), b.const(ends), axes)
+        if all(
+            (start, count) == (0, -1) or isinstance(size_of, int)
+            for start, count, size_of in zip(starts, counts, x.dims or (), strict=True)
+        ):
+            return found
+    first = b.int64(b.indices(begin))
+    sizes = b.int64(size)
+    if counts is None or -1 in counts:
+        is_rest = b.op("Equal", sizes, b.const(-1), dtype=BOOL)
+        sizes = b.indices(b.op("Where", is_rest, b.op("Sub", b.shape(x), first), sizes, dtype=INT64))
+    found = b.op("Slice", x, first, b.op("Add", first, sizes), axes)
+    return b.op("Reshape", found, sizes, allowzero=1)  # fails where ONNX gives less than was asked for
 
 
 class _Masks:
@@ -379,8 +380,7 @@ def _gather(n: NodeContext) -> Val:
     batch = int(n.attr("batch_dims") or 0) if n.op == "GatherV2" else 0
     if batch < 0:
         batch += indices.rank
-    if indices.dtype.name not in ("int32", "int64"):
-        indices = b.int64(indices)
+    indices = b.indices(indices)
     if x.dtype.name == "string" and x.rank > axis + 1:
         raise Refusal("onnxruntime loses strings that are gathered in rows")
     if not batch:
@@ -399,7 +399,7 @@ def _gather_nd(n: NodeContext) -> Val:
         raise Refusal("onnxruntime loses strings that are gathered in rows")
     if depth == 0:
         raise Refusal("it gathers by no index")
-    return b.op("GatherND", n.x, b.int64(n.y), batch_dims=0)
+    return b.op("GatherND", n.x, b.int64(b.indices(n.y)), batch_dims=0)
 
 
 _SCATTERED = ("float32", "float64", "int32", "int64")
@@ -417,11 +417,13 @@ _REDUCTIONS = MappingProxyType(
 @lowering("ScatterNd")
 def _scatter_nd(n: NodeContext) -> Val:
     b, indices, updates, shape = n.b, *n.inputs
+    if indices.rank < 2:
+        raise Refusal("its indices are no rows")
     if updates.dtype.name in ("bool", "string"):
         raise Refusal(f"it is not lowered for {updates.dtype.name}")
     kind = widened(updates.dtype, _SCATTERED, wraps=True)
     zeros = b.op("Expand", b.const(0, kind), b.int64(shape))
-    found = b.op("ScatterND", zeros, b.int64(indices), b.cast(updates, kind), reduction="add")
+    found = b.op("ScatterND", zeros, b.int64(b.indices(indices)), b.cast(updates, kind), reduction="add")
     return b.cast(found, n.dtype)
 
 
@@ -429,13 +431,16 @@ def _scatter_nd(n: NodeContext) -> Val:
 def _tensor_scatter(n: NodeContext) -> Val:
     b, x, indices, updates = n.b, *n.inputs
     reduction = _REDUCTIONS[n.op]
+    places = b.int64(b.indices(indices))
     if reduction == "none":
-        return b.op("ScatterND", x, b.int64(indices), updates)
+        return b.op("ScatterND", x, places, updates)
+    if reduction in ("max", "min") and x.dtype.name.startswith(("float", "bfloat")):
+        raise Refusal("onnxruntime takes NaN for other than TensorFlow does")
     kind = widened(x.dtype, _SCATTERED)
     more = b.cast(updates, kind)
     if n.op == "TensorScatterSub":
         more = b.op("Neg", more)
-    return b.cast(b.op("ScatterND", b.cast(x, kind), b.int64(indices), more, reduction=reduction), n.dtype)
+    return b.cast(b.op("ScatterND", b.cast(x, kind), places, more, reduction=reduction), n.dtype)
 
 
 # Filling
@@ -461,7 +466,15 @@ def _broadcast_to(n: NodeContext) -> Val:
         pairs = list(zip(own[::-1], sizes[::-1], strict=False))
         if len(own) > len(sizes) or any(isinstance(a, int) and a != 1 and c == 1 for a, c in pairs):
             raise Refusal("its target is smaller than what it has")
-    return n.b.op("Expand", n.x, n.b.int64(n.y))
+    found = n.b.op("Expand", n.x, n.b.int64(n.y))
+    if sizes is not None and own is not None and all(_fits(one, other) for one, other in pairs):
+        return found
+    return n.b.op("Reshape", found, n.b.int64(n.y), allowzero=1)  # fails where the target is smaller
+
+
+def _fits(own: Size, size: Size) -> bool:
+    """Whether an axis is known to become another size by being repeated."""
+    return own == 1 or (own is not None and own == size)
 
 
 @lowering("BroadcastArgs")
@@ -478,7 +491,18 @@ def _broadcast_args(n: NodeContext) -> Val:
 def _range(n: NodeContext) -> Val:
     b = n.b
     kind = widened(n.x.dtype, NUMBERS)
-    return b.cast(b.op("Range", *(b.cast(b.reshape(one, []), kind) for one in n.inputs)), n.dtype)
+    start, limit, step = (b.cast(b.reshape(one, []), kind) for one in n.inputs)
+    if not _is_upward(*n.inputs):  # ONNX gives nothing for what TensorFlow refuses
+        far = b.op("Mul", b.op("Sub", limit, start), b.op("Sign", step))
+        limit = b.asserted(limit, b.op("GreaterOrEqual", far, b.const(0, kind), dtype=BOOL))
+    return b.cast(b.op("Range", start, limit, step), n.dtype)
+
+
+def _is_upward(start: Val, limit: Val, step: Val) -> bool:
+    """Whether a range from 0 upward ends at a size, which is not below zero; or all of it is constant."""
+    if start.known.numbers == (0,) and step.known.numbers == (1,):
+        return limit.known.values is not None and limit.known.values != (None,)
+    return False
 
 
 @lowering("Tile")
@@ -525,7 +549,7 @@ def _pad(n: NodeContext) -> Val:
     if pads is not None and (pads < 0).any():
         raise Refusal("its paddings are negative")
     if pads is None:
-        flat = b.reshape(b.op("Transpose", b.int64(n.y), perm=(1, 0)), [-1])
+        flat = b.reshape(b.op("Transpose", b.int64(b.indices(n.y)), perm=(1, 0)), [-1])
         return b.cast(b.op("Pad", b.cast(x, kind), flat, value, mode="constant"), n.dtype)
     if x.is_first and rank > 2:
         order = [0, rank - 1, *range(1, rank - 1)]
@@ -577,7 +601,9 @@ def _where(n: NodeContext) -> Val:
 @lowering("Unique UniqueWithCounts")
 def _unique(n: NodeContext) -> list[Val]:
     b = n.b
-    kind = widened(n.x.dtype, ("float32", "float64", "int64", "string"))
+    if n.x.dtype.name.startswith(("float", "bfloat")):
+        raise Refusal("onnxruntime takes NaN for one and the same, TensorFlow does not")
+    kind = widened(n.x.dtype, ("int64", "string"))
     found = b.ops("Unique", b.cast(n.x, kind), dtypes=(kind, INT64, INT64, INT64), sorted=0)
     index = n.dtypes[1] or INT32
     more = [b.narrow(found[3], index)] if n.op == "UniqueWithCounts" else []
@@ -587,10 +613,11 @@ def _unique(n: NodeContext) -> list[Val]:
 @lowering("InvertPermutation")
 def _invert_permutation(n: NodeContext) -> Val:
     b = n.b
-    count = b.shape(n.x)
-    places = b.op("Range", b.const(0), b.squeeze(count, [0]), b.const(1), dtype=INT64)
-    found = b.op("ScatterElements", places, b.int64(n.x), places, axis=0)
-    return b.narrow(found, n.dtype)
+    places = b.op("Range", b.const(0), b.squeeze(b.shape(n.x), [0]), b.const(1), dtype=INT64)
+    nowhere = b.op("Expand", b.const(-1), b.shape(n.x))
+    found = b.op("ScatterElements", nowhere, b.int64(b.indices(n.x)), places, axis=0)
+    least = b.op("ReduceMin", b.concat([found, b.const([0])], 0), keepdims=0)
+    return b.narrow(b.asserted(found, b.op("Equal", least, b.const(0), dtype=BOOL)), n.dtype)
 
 
 # Blocks
@@ -681,10 +708,23 @@ def _batch_to_space(n: NodeContext) -> Val:
 def _band(n: NodeContext) -> Val:
     b, x = n.b, n.x
     low, high = n.y.integer("how many diagonals below"), n.inputs[2].integer("how many diagonals above")
+    if n.y.dims != () or n.inputs[2].dims != ():
+        raise Refusal("how many diagonals is no scalar")
     kind = INT64 if x.dtype.name == "bool" else widened(x.dtype, ("float32", "float64", "int64"))
     found = b.cast(x, kind)
     if high >= 0:
-        found = b.op("Trilu", found, b.const(high), upper=0)
+        found = b.op("Trilu", found, _diagonal(b, x, high, -1), upper=0)
     if low >= 0:
-        found = b.op("Trilu", found, b.const(-low), upper=1)
+        found = b.op("Trilu", found, b.op("Neg", _diagonal(b, x, low, -2)) if low else b.const(0), upper=1)
     return b.cast(found, x.dtype) if found is not x else b.op("Identity", x)
+
+
+def _diagonal(b: Builder, x: Val, number: int, axis: int) -> Val:
+    """A number of diagonals, which must not be over the size of an axis."""
+    size = None if x.dims is None else x.dims[axis]
+    if not number or (isinstance(size, int) and number <= size):
+        return b.const(number)
+    if isinstance(size, int):
+        raise Refusal("it has fewer diagonals")
+    there = b.squeeze(b.slice(b.shape(x), [axis], [axis + 1 or _FAR], [0]), [0])
+    return b.asserted(b.const(number), b.op("LessOrEqual", b.const(number), there, dtype=BOOL))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfsmith.onnx.builder import FLOAT32, INT32, INT64, Refusal, Val
+from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, INT64, Refusal, Val
 from tfsmith.onnx.registry import NodeContext, lowering
 
 __all__: list[str] = []
@@ -23,6 +23,10 @@ def _suppressed(n: NodeContext) -> Val:
         overlap = b.reshape(b.cast(n.inputs[3], FLOAT32), [1])
     least = b.reshape(b.cast(n.inputs[4], FLOAT32), [1]) if len(n.inputs) > 4 else None
     count = b.reshape(b.int64(most), [1])
+    if most.known.numbers is None:
+        count = b.asserted(count, b.op("GreaterOrEqual", count, b.const([0]), dtype=BOOL))
+    elif most.known.numbers[0] < 0:
+        raise Refusal("its number of boxes is negative")
     found = b.op("NonMaxSuppression", wide, flat, count, overlap, least, dtype=INT64, dims=(None, 3))
     return b.squeeze(b.slice(found, [2], [3], [1]), [1])
 

@@ -38,6 +38,12 @@ _WIDER = {
     "float32": ("float64",), "bool": ("int32", "int64", "float32"),
 }  # fmt: skip
 """Types that hold all numbers of another, so that a cast back gives them again."""
+_SAME_SIGN = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Gather", "Expand", "Tile")
+_NOT_NEGATIVE = ("ArgMax", "ArgMin", "NonZero", "Shape", "Size", "TopK", "NonMaxSuppression")
+_VERSIONS = {"ai.onnx.ml": 3}
+"""The versions of other domains of ONNX; their ops have them since opset 18 or earlier."""
+_VAL = "tfsmith"
+"""Under which a value of ONNX keeps the tensor that it is."""
 _Attr: TypeAlias = "int | float | str | bytes | bool | Sequence[int] | Sequence[float] | Sequence[str] | DType | Any"
 
 
@@ -231,6 +237,27 @@ class Builder:
         found.tensor, found.name = tensor, name
         return found
 
+    def const_of(self, value: onnx_ir.Value | None) -> NDArray[Any] | None:
+        """The elements of a value that is a small constant; None of any other."""
+        tensor = self.tensor_of(value)
+        return tensor.numpy() if tensor is not None and (tensor.shape.elements or 0) <= SMALL else None
+
+    def tensor_of(self, value: onnx_ir.Value | None) -> Tensor | None:
+        """The constant that a value is; None of any other."""
+        found = None if value is None else self.initializers.get(str(value.name))
+        return found[1] if found is not None and found[0] is value else None
+
+    def val_of(self, value: onnx_ir.Value) -> Val:
+        """The tensor that a value is."""
+        found: Val = value.meta[_VAL]
+        return found
+
+    def given(self, val: Val) -> Val:
+        """Takes note of a tensor whose value comes from outside."""
+        assert val._value is not None
+        val._value.meta[_VAL] = val
+        return val
+
     def value(self, val: Val) -> onnx_ir.Value:
         """The value of a tensor in ONNX; a constant is written from now on."""
         if val._value is not None:
@@ -242,6 +269,7 @@ class Builder:
             kind = onnx_type(val.dtype)
             shape = onnx_ir.Shape(val.tensor.shape.dims or ())
             val._value = onnx_ir.Value(name=name, shape=shape, type=onnx_ir.TensorType(kind))
+            self.given(val)
             self.initializers[name] = (val._value, val.tensor)
             return val._value
         for key, form in val._forms.items():
@@ -280,7 +308,7 @@ class Builder:
     ) -> list[Val]:
         """Emits a node of several outputs."""
         if domain and domain not in self.domains:
-            self.domains[domain] = 1
+            self.domains[domain] = _VERSIONS.get(domain, 1)
         values = [None if one is None else self.value(one) for one in inputs]
         while values and values[-1] is None:
             values.pop()
@@ -295,7 +323,7 @@ class Builder:
         self.scope.nodes.append(node)
         found = list(knowns) + [Known()] * (len(kinds) - len(knowns))
         return [
-            Val(kind, known, value, self.scope)
+            self.given(Val(kind, known, value, self.scope))
             for kind, known, value in zip(kinds, found, outputs, strict=True)
             if kind is not None
         ]
@@ -306,14 +334,14 @@ class Builder:
         """The tensor in another type; itself if it has it. A cast that undoes one of ours is left out."""
         if x.dtype == dtype:
             return x
-        if x.source is not None and x.source.dtype == dtype and self._is_seen(x.source):
+        if x.source is not None and x.source.dtype == dtype and self.is_seen(x.source):
             return x.source
         array = x.array
         if array is not None and array.dtype.kind in "iub" and dtype.numpy().kind in "iu":
             return self.const(array.astype(dtype.numpy()), dtype)
         key = f"cast {dtype.name}"
         form = x._forms.get(key)
-        if form is None or not self._is_seen(form):
+        if form is None or not self.is_seen(form):
             form = self.op("Cast", x, dtype=dtype, known=x.known, to=onnx_type(dtype))
             if dtype.name in _WIDER.get(x.dtype.name, ()):
                 form.source = x
@@ -327,7 +355,8 @@ class Builder:
             found.source = x
         return found
 
-    def _is_seen(self, val: Val) -> bool:
+    def is_seen(self, val: Val) -> bool:
+        """Whether a tensor can be used in the scope that is open."""
         return val.scope is not None and self.scope.sees(val.scope)
 
     def int64(self, x: Val) -> Val:
@@ -341,7 +370,7 @@ class Builder:
             return x
         dims = None if x.dims is None else tuple(x.dims[at] for at in order)
         form = x._forms.get(order)
-        if form is not None and self._is_seen(form):
+        if form is not None and self.is_seen(form):
             return form
         if x.tensor is not None and x.tensor.dtype.numpy().kind != "O":
             form = self.weight(TransposedTensor(x.tensor, order), f"{x.name}/transposed", Known(dims))
@@ -359,6 +388,37 @@ class Builder:
             return x
         attrs: dict[str, Any] = {"allowzero": 1} if 0 in shape else {}
         return self.op("Reshape", x, self.const(list(shape)), dims=found, **attrs)
+
+    def asserted(self, x: Val, is_right: Val) -> Val:
+        """Integers, if a truth holds; else the run fails, by an index that is out of range."""
+        place = self.op("Cast", self.op("Not", is_right), dtype=INT64, to=onnx_type(INT64))
+        zero = self.op("Gather", self.const([0], x.dtype), place, axis=0)
+        return self.op("Add", x, zero, known=x.known)
+
+    def indices(self, x: Val) -> Val:
+        """Indices that are not below zero: ONNX counts those from behind, TensorFlow refuses them, and so does the run.
+
+        Raises:
+            Refusal: One is below zero already.
+        """
+        found = self.int64(x) if x.dtype.name not in ("int32", "int64") else x
+        numbers = found.known.numbers if found.array is None else found.array.reshape(-1).tolist()
+        if numbers is not None:
+            if any(number < 0 for number in numbers):
+                raise Refusal("an index is below zero")
+            return found
+        maker = None if found._value is None else found._value.producer()
+        while maker is not None and maker.op_type in _SAME_SIGN and maker.inputs[0] is not None:
+            maker = maker.inputs[0].producer()
+        if maker is not None and maker.op_type in _NOT_NEGATIVE:
+            return found
+        form = found._forms.get("indices")
+        if form is None or not self.is_seen(form):
+            far = self.const(2**31 - 1, found.dtype)
+            is_below = self.op("Less", found, self.const(0, found.dtype), dtype=BOOL)
+            form = self.op("Where", is_below, far, found, dtype=found.dtype, known=found.known)
+            found._forms["indices"] = form
+        return form
 
     def unsqueeze(self, x: Val, axes: Sequence[int]) -> Val:
         """The tensor with axes of size 1; the axes are those of the result, none of them negative."""
@@ -386,7 +446,7 @@ class Builder:
         if dims is not None and all(isinstance(size, int) for size in dims):
             return self.const(list(dims))
         form = x._forms.get("shape")
-        if form is None or not self._is_seen(form):
+        if form is None or not self.is_seen(form):
             form = self.op("Shape", x, dtype=INT64, known=Known((None if dims is None else len(dims),), values))
             x._forms["shape"] = form
         return form
@@ -404,6 +464,20 @@ class Builder:
         """A part of the tensor, by constants."""
         more = (self.const(list(steps)),) if steps else ()
         return self.op("Slice", x, self.const(list(starts)), self.const(list(ends)), self.const(list(axes)), *more)
+
+    def last_row(self, x: Val) -> Val:
+        """The last of the rows of a tensor, as a tensor of one row, or of none where it has none."""
+        form = x._forms.get("last row")
+        if form is None:
+            form = self.slice(x, [-1], [2**63 - 1], [0])
+            first = None if x.dims is None else x.dims[0]
+            is_there = isinstance(first, int) and first > 0
+            form.known = Known(None if x.dims is None else (1 if is_there else None, *x.dims[1:]))
+        return form
+
+    def keep_last_row(self, x: Val, row: Val) -> None:
+        """Says what the last row of a tensor is, where that is known without the tensor."""
+        x._forms["last row"] = row
 
     def concat(self, parts: Sequence[Val], axis: int, known: Known | None = None) -> Val:
         """Tensors one after the other; of one part, itself."""

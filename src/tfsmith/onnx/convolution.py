@@ -220,6 +220,8 @@ def _pool(n: NodeContext) -> Val:
     if n.op.startswith("Avg"):
         attrs["count_include_pad"] = 0
     op = "MaxPool" if n.op.startswith("Max") else "AveragePool"
+    if op == "MaxPool":
+        n.driver.notes["MaxPool: of NaN and infinities, runtimes make other numbers than TensorFlow"] = None
     found = b.op(op, b.cast(to_first(n, x), kind), kernel_shape=kernel, strides=strides, **attrs)
     return from_first(n, b.cast(found, n.dtype))
 

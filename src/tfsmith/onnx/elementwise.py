@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.onnx.builder import BOOL, FLOAT32, Builder, Refusal, Val
+from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, Builder, Refusal, Val
 from tfsmith.onnx.registry import NodeContext, lowering
 
 __all__ = ["COUNTED", "FLOATS", "NUMBERS", "widened"]
@@ -183,6 +183,9 @@ def _add_n(n: NodeContext) -> Val:
     b = n.b
     if n.x.dtype.name in ("variant", "string"):
         raise Refusal(f"it is not lowered for {n.x.dtype.name}")
+    are_same = all(one.dims is not None and one.dims == n.x.dims and None not in one.dims for one in n.inputs)
+    if len(n.inputs) > 1 and not are_same:
+        raise Refusal("its inputs are not known to have the same shape")
     kind = widened(n.x.dtype, NUMBERS, wraps=True)
     parts = [b.cast(one, kind) for one in n.inputs]
     found = parts[0]
@@ -306,6 +309,8 @@ def _relu6(n: NodeContext) -> Val:
 @lowering("ClipByValue", elementwise=True)
 def _clip(n: NodeContext) -> Val:
     b = n.b
+    if any(one.dims != () and (one.dims is None or one.dims != n.x.dims or None in one.dims) for one in n.inputs[1:]):
+        raise Refusal("its bounds are not known to be scalars, or of the shape of what it clips")
     return _computed(n, (*FLOATS, "int32"), lambda x, low, high: b.op("Max", b.op("Min", x, high), low))
 
 
@@ -420,11 +425,31 @@ def _cast(n: NodeContext) -> Val:
     return b.cast(x, kind)
 
 
-@lowering("CheckNumerics EnsureShape", elementwise=True)
+@lowering("CheckNumerics")
 def _checked(n: NodeContext) -> Val:
-    """What is checked goes on; ONNX cannot stop a run."""
-    n.driver.notes[f"{n.op} only checks what runs through it, which ONNX cannot: it is left out"] = None
-    return n.b.op("Identity", n.x)
+    """What is checked goes on, in its own shape, which nobody gets where a number is not finite."""
+    b, x = n.b, n.x
+    single = b.cast(x, widened(x.dtype, FLOATS))
+    is_bad = b.op("Or", b.op("IsNaN", single, dtype=BOOL), b.op("IsInf", single, dtype=BOOL))
+    flat = b.concat([b.reshape(b.cast(is_bad, INT32), [-1]), b.const([0], INT32)], 0)
+    most = b.op("ReduceMax", flat, keepdims=0)
+    is_right = b.op("Equal", most, b.const(0, INT32), dtype=BOOL)
+    return b.op("Reshape", x, b.asserted(b.shape(x), is_right), allowzero=1, known=x.known)
+
+
+@lowering("EnsureShape")
+def _ensured(n: NodeContext) -> Val:
+    """By a reshape, which fails where the sizes are others; open sizes are copied."""
+    b, shape = n.b, n.attr("shape")
+    wanted = None if shape is None else shape.dims
+    own = n.x.dims
+    if wanted is None or (
+        own is not None and all(size < 0 or size == there for size, there in zip(wanted, own, strict=True))
+    ):
+        return b.op("Identity", n.x)
+    if 0 in wanted:
+        raise Refusal("it ensures that there is nothing")
+    return b.op("Reshape", n.x, b.const([max(size, 0) for size in wanted]))
 
 
 # Bits

@@ -6,17 +6,18 @@ an output of ONNX' loop, which stacks it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir
 
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import check_nodes
-from tfsmith.ir.node import Endpoint, Node
-from tfsmith.onnx.builder import BOOL, INT32, INT64, Refusal, Val, onnx_type
+from tfsmith.ir.node import Endpoint
+from tfsmith.onnx.builder import BOOL, INT32, INT64, Builder, Refusal, Val, onnx_type
 from tfsmith.onnx.elementwise import widened
 from tfsmith.onnx.lower import Driver
+from tfsmith.onnx.recurrent import LoopBody, recurrent
 from tfsmith.onnx.registry import NodeContext, lowering
 from tfsmith.ops.families import PASSES_ON
 from tfsmith.ops.sizes import Known
@@ -35,12 +36,25 @@ class TensorList:
     Attributes:
         dtype: The type of its elements.
         stacked: Its elements, stacked; None of a list that is not filled yet.
-        count: How many elements it is to have, a vector of one int64; None if it grows.
+        size: How many elements it is to have, one integer; None if it grows.
+        write: How this step of a loop fills it; None of a list that was not touched.
+        is_filled_here: Whether the loop that is being lowered fills it.
     """
 
     dtype: DType
     stacked: Val | None
-    count: Val | None = None
+    size: Val | None = None
+    write: _Write | None = None
+    is_filled_here: bool = False
+
+
+@record(eq=False)
+class _Write:
+    """An element that is put into a list: behind the others where there is no index."""
+
+    into: TensorList
+    index: Val | None
+    item: Val
 
 
 def _list_val(found: TensorList) -> Val:
@@ -53,6 +67,13 @@ def _list(val: Val) -> TensorList:
     if not isinstance(val.held, TensorList):
         raise Refusal("its list of tensors comes from elsewhere")
     return val.held
+
+
+def _stacked(val: Val) -> Val:
+    found = _list(val).stacked
+    if found is None:
+        raise Refusal("it reads a list that is not filled")
+    return found
 
 
 # Branches
@@ -129,61 +150,232 @@ def _case(n: NodeContext) -> list[Val]:
 # Loops
 
 
+@record(eq=False)
+class _Step:
+    """The body of a loop, lowered.
+
+    Attributes:
+        graph: The body.
+        items: What is stacked, by the list that it fills.
+        lasts: The lists of which only the last element is kept.
+        loop: What it carries and stacks, to be looked at.
+    """
+
+    graph: onnx_ir.Graph
+    items: dict[int, Val]
+    lasts: set[int]
+    loop: LoopBody
+
+
 def emit_loop(
     driver: Driver,
     initial: Sequence[Val],
     condition: Callable[[Sequence[Val]], Val],
     body: Callable[[Sequence[Val]], list[Val]],
     name: str,
-) -> tuple[list[Val], list[Val]]:
-    """Emits a loop.
+) -> list[Val]:
+    """Emits a loop; LSTM or GRU where it is nothing else.
 
     Args:
         driver: The driver.
-        initial: What is carried, as it is before the first step.
+        initial: What is carried, as it is before the first step. Of lists, what each step adds is stacked.
         condition: Whether there is another step, for what is carried.
-        body: A step: what is carried afterwards, and behind it what is stacked.
+        body: A step: what is carried afterwards.
         name: Its name.
 
     Returns:
-        What is carried after the last step, and what was stacked.
+        What is carried after the last step.
     """
     b = driver.b
+    initial = list(initial)
     first = condition(initial)
-    knowns = [Known(one.known.dims) for one in initial]
+    step: _Step | None = None
+    knowns: dict[int, Known] = {}
     for _ in range(_PASSES):
         outer, lacks = b.scope, driver.snapshot()
-        driver.open_scope()
+        for at, one in enumerate(initial):
+            if _tensor(one) is not None:
+                knowns.setdefault(at, Known(_stacked_or_own(one).dims))
         try:
-            step = onnx_ir.Value(name=b.free_name(f"{name}/step"), type=onnx_ir.TensorType(onnx_type(INT64)))
-            goes = onnx_ir.Value(name=b.free_name(f"{name}/goes_on"), type=onnx_ir.TensorType(onnx_type(BOOL)))
-            step.shape = goes.shape = onnx_ir.Shape(())
-            taken: list[onnx_ir.Value] = []
-            args: list[Val] = []
-            for number, (one, known) in enumerate(zip(initial, knowns, strict=True)):
-                kind = onnx_ir.TensorType(onnx_type(one.dtype))
-                value = onnx_ir.Value(name=b.free_name(f"{name}/carried_{number}"), type=kind)
-                taken.append(value)
-                args.append(Val(one.dtype, known, value, b.scope))
-            found = body(args)
-            after, stacked = found[: len(initial)], found[len(initial) :]
-            if any(one.held is not None for one in found):
-                raise Refusal("it carries a list of tensors that it does not fill in order")
-            relaxed = [_relaxed(own, one.known) for own, one in zip(knowns, after, strict=True)]
-            if relaxed != knowns:
-                knowns = relaxed
-                driver.restore(lacks)
-                continue
-            goes_on = condition(after)
-            graph = driver.close_scope([step, goes, *taken], [goes_on, *after, *stacked], f"{name}/body")
+            step = _lower_step(driver, initial, knowns, condition, body, name)
+            break
+        except _WeakerError as weaker:
+            knowns = weaker.knowns
+        except _OtherOrderError as other:
+            b.scope = outer
+            initial[other.at] = _list_val(_zeros(b, _list(initial[other.at]), other.item))
         finally:
             b.scope = outer
-        b.prefix = name
-        kinds = [*(one.dtype for one in initial), *(one.dtype for one in stacked)]
-        told = [*knowns, *(Known(None if one.dims is None else (None, *one.dims)) for one in stacked)]
-        results = b.ops("Loop", None, first, *initial, dtypes=kinds, knowns=told, body=graph)
-        return results[: len(initial)], results[len(initial) :]
-    raise Refusal("the shapes of what it carries do not settle")
+        driver.restore(lacks)
+    if step is None:
+        raise Refusal("the shapes of what it carries do not settle")
+    b.prefix = name
+    plain = list(knowns)
+    carried = [_stacked_or_own(initial[at]) for at in plain]
+    known = recurrent(step.loop)
+    if known is not None:
+        results, stacked = known
+    else:
+        items = list(step.items.values())
+        kinds = [*(one.dtype for one in carried), *(one.dtype for one in items)]
+        told = [*knowns.values(), *(Known(None if one.dims is None else (None, *one.dims)) for one in items)]
+        found_vals = b.ops("Loop", None, first, *carried, dtypes=kinds, knowns=told, body=step.graph)
+        results, stacked = found_vals[: len(carried)], found_vals[len(carried) :]
+    after = list(initial)
+    for at, val in zip(plain, results, strict=True):
+        after[at] = _like(initial[at], val)
+    for at, val in zip(step.items, stacked, strict=True):
+        after[at] = _list_val(_filled(b, val, _list(initial[at]), step.loop, is_last=at in step.lasts))
+    return after
+
+
+class _WeakerError(Exception):
+    """A step changes shapes: less is true of what is carried."""
+
+    def __init__(self, knowns: dict[int, Known]) -> None:
+        super().__init__()
+        self.knowns = knowns
+
+
+class _OtherOrderError(Exception):
+    """A step puts an element anywhere into a list."""
+
+    def __init__(self, at: int, item: Val) -> None:
+        super().__init__()
+        self.at = at
+        self.item = item
+
+
+def _tensor(val: Val) -> Val | None:
+    """What is carried of a tensor, or of a list that has its elements; None of a list that is to be filled."""
+    return val if val.held is None else _list(val).stacked
+
+
+def _stacked_or_own(val: Val) -> Val:
+    found = _tensor(val)
+    assert found is not None
+    return found
+
+
+def _like(before: Val, val: Val) -> Val:
+    """A tensor, or the list that has it as its elements."""
+    return val if before.held is None else _list_val(TensorList(val.dtype, val, _list(before).size))
+
+
+def _lower_step(
+    driver: Driver,
+    initial: Sequence[Val],
+    knowns: Mapping[int, Known],
+    condition: Callable[[Sequence[Val]], Val],
+    body: Callable[[Sequence[Val]], list[Val]],
+    name: str,
+) -> _Step:
+    """Lowers the body with these shapes."""
+    b = driver.b
+    scope = driver.open_scope()
+    step = onnx_ir.Value(name=b.free_name(f"{name}/step"), type=onnx_ir.TensorType(onnx_type(INT64)))
+    goes = onnx_ir.Value(name=b.free_name(f"{name}/goes_on"), type=onnx_ir.TensorType(onnx_type(BOOL)))
+    step.shape = goes.shape = onnx_ir.Shape(())
+    taken: dict[int, onnx_ir.Value] = {}
+    args: list[Val] = []
+    for at, one in enumerate(initial):
+        if at not in knowns:
+            held = _list(one)
+            args.append(_list_val(TensorList(held.dtype, None, held.size, is_filled_here=True)))
+            continue
+        kind = onnx_ir.TensorType(onnx_type(one.dtype))
+        taken[at] = onnx_ir.Value(name=b.free_name(f"{name}/carried_{len(taken)}"), type=kind)
+        args.append(_like(one, b.given(Val(one.dtype, knowns[at], taken[at], scope))))
+    found = body(args)
+    for at, one in enumerate(found):
+        if (one.held is None) != (initial[at].held is None) or (at in knowns and _tensor(one) is None):
+            raise Refusal("it carries a list of tensors in the place of a tensor")
+    after = {at: _stacked_or_own(found[at]) for at in taken}
+    relaxed = {at: _relaxed(knowns[at], one.known) for at, one in after.items()}
+    if relaxed != dict(knowns):
+        raise _WeakerError(relaxed)
+    goes_on = condition(found)
+    writes = {at: write for at in range(len(initial)) if (write := _written(args[at], found[at])) is not None}
+    loop = LoopBody(
+        b,
+        {at: (_stacked_or_own(initial[at]), value, b.value(after[at])) for at, value in taken.items()},
+        {at: b.value(write.item) for at, write in writes.items()},
+        b.value(goes_on),
+        scope.nodes,
+    )
+    lasts = {at for at, write in writes.items() if _is_last(loop, at, _list(initial[at]), write)}
+    items = {at: write.item for at, write in writes.items()}
+    inputs, outputs = [step, goes, *taken.values()], [goes_on, *after.values(), *items.values()]
+    return _Step(driver.close_scope(inputs, outputs, f"{name}/body"), items, lasts, loop)
+
+
+def _written(before: Val, after: Val) -> _Write | None:
+    """The element that a step puts into a list; None of what is carried as a tensor, or stays as it is."""
+    if _tensor(before) is not None:
+        return None
+    own, found = _list(before), _list(after)
+    if found is own:
+        return None
+    if found.write is None or found.write.into is not own:
+        raise Refusal("it carries a list of tensors that it does not fill in order")
+    return found.write
+
+
+def _is_last(loop: LoopBody, at: int, held: TensorList, write: _Write) -> bool:
+    """Whether a list has one element, which each step puts anew.
+
+    Raises:
+        _OtherOrderError: It is not filled from its first element to its last either.
+    """
+    if write.index is None and held.size is None:
+        return False
+    if write.index is not None and held.size is not None:
+        if write.index.known.numbers == (0,) and held.size.known.numbers == (1,):
+            return True
+        if loop.counter_of(loop.b.value(write.index)) is not None:
+            return False
+    raise _OtherOrderError(at, write.item)
+
+
+def _zeros(b: Builder, held: TensorList, item: Val) -> TensorList:
+    """A list whose elements are zeros of the shape that this one has, and which has all of them from the beginning."""
+    dims = item.dims
+    if held.size is None or dims is None:
+        raise Refusal("it carries a list of tensors that it does not fill in order")
+    count = b.reshape(b.int64(held.size), [1])
+    if all(isinstance(size, int) for size in dims):
+        shape = b.concat([count, b.const(list(dims))], 0) if dims else count
+    elif b.is_seen(item):
+        shape = b.concat([count, b.shape(item)], 0)
+    else:
+        raise Refusal("it does not fill a list of tensors in order, and the shape of these is not known before it runs")
+    size = (held.size.known.values or (None,))[0]
+    kind = widened(item.dtype, ("float32", "float64", "int32", "int64", "bool"))
+    zeros = b.cast(b.op("Expand", b.const(0, kind), shape, dims=(size, *dims)), item.dtype)
+    return TensorList(held.dtype, zeros, held.size)
+
+
+def _filled(b: Builder, stacked: Val, held: TensorList, loop: LoopBody, *, is_last: bool) -> TensorList:
+    """The list that a loop filled, with zeros for elements that it did not reach."""
+    if held.size is None:
+        return TensorList(held.dtype, stacked)
+    if stacked.dims is None:
+        raise Refusal("the rank of its elements is not known before it runs")
+    count = b.reshape(b.int64(held.size), [1])
+    if is_last:
+        stacked = b.last_row(stacked)
+    elif loop.is_as_long_as(held.size):
+        stacked.known = Known(((held.size.known.values or (None,))[0], *(stacked.dims or ())[1:]))
+    size = (stacked.dims or (None,))[0]
+    if size is not None and size == (held.size.known.values or (None,))[0]:
+        return TensorList(held.dtype, stacked)
+    more = b.op("Sub", count, b.size(stacked, 0))
+    rank = stacked.rank
+    pads = b.concat([b.const([0] * rank), more, *([b.const([0] * (rank - 1))] if rank > 1 else [])], 0)
+    kind = widened(stacked.dtype, ("float32", "float64", "int32", "int64", "bool"))
+    known = Known((count.known.values[0] if count.known.values else None, *(stacked.dims or ())[1:]))
+    found = b.cast(b.op("Pad", b.cast(stacked, kind), pads, b.const(0, kind), known=known), stacked.dtype)
+    return TensorList(held.dtype, found)
 
 
 def _relaxed(own: Known, given: Known) -> Known:
@@ -217,12 +409,9 @@ class _Loop:
         results = [function.resolve(function.ret[out.name]) for out in function.signature.outputs]
         if not len(names) == len(results) == len(n.inputs):
             raise Refusal("its body gives another number of values than it takes")
-        self._names = names
         self._results = results
         sources = [self._source(result) for result in results]
-        self._fixed = [at for at, source in enumerate(sources) if source == Endpoint(names[at], 0)]
-        self._writes = {at: write for at in range(len(names)) if (write := self._write(at, sources[at])) is not None}
-        self._carried = [at for at in range(len(names)) if at not in self._fixed and at not in self._writes]
+        self._carried = [at for at, source in enumerate(sources) if source != Endpoint(names[at], 0)]
 
     def _source(self, tensor: Endpoint) -> Endpoint:
         """Where a tensor of the body comes from, behind what only hands it on."""
@@ -233,48 +422,6 @@ class _Loop:
                 return tensor
             tensor = self._function.resolve(node.inputs[0])
         return tensor
-
-    def _write(self, at: int, source: Endpoint) -> Node | None:
-        """The node that fills a list in order: element after element, with the number of the step; else None."""
-        held = self._n.inputs[at].held
-        node = self._function.by_name.get(source.node)
-        if not isinstance(held, TensorList) or held.stacked is not None or node is None:
-            return None
-        own = Endpoint(self._names[at], 0)
-        uses = [use for use in self._function.nodes if any(self._resolves(use, own))]
-        if [use.name for use in uses if use.op not in PASSES_ON] != [node.name]:
-            return None
-        if node.op == "TensorListPushBack":
-            return node if held.count is None else None
-        if node.op != "TensorListSetItem" or held.count is None:
-            return None
-        index = self._source(self._function.resolve(node.inputs[1]))
-        return node if self._counts_steps(index) else None
-
-    def _resolves(self, node: Node, tensor: Endpoint) -> list[bool]:
-        texts = [text for text in node.inputs if not text.startswith("^")]
-        return [self._source(self._function.resolve(text)) == tensor for text in texts]
-
-    def _counts_steps(self, index: Endpoint) -> bool:
-        """Whether a tensor of the body is the number of the step: it begins at 0, and each step adds 1."""
-        if index.node not in self._names:
-            return False
-        at = self._names.index(index.node)
-        if self._n.inputs[at].known.numbers != (0,):
-            return False
-        node = self._function.by_name.get(self._source(self._results[at]).node)
-        if node is None or node.op not in ("Add", "AddV2"):
-            return False
-        ends = [self._source(self._function.resolve(text)) for text in node.inputs if not text.startswith("^")]
-        others = [end for end in ends if end != index]
-        if len(ends) != 2 or len(others) != 1:
-            return False
-        other = self._function.by_name.get(others[0].node)
-        if other is None and others[0].node in self._names:
-            given = self._names.index(others[0].node)
-            return given in self._fixed and self._n.inputs[given].known.numbers == (1,)
-        constant = None if other is None else other.constant
-        return constant is not None and constant.shape.elements == 1 and int(constant.numpy().reshape(-1)[0]) == 1
 
     def lowered(self) -> list[Val | None]:
         """The values after the last step."""
@@ -291,33 +438,11 @@ class _Loop:
             return _truth(n, driver.call(n.node.func("cond"), whole(carried), n.node.name)[0])
 
         def body(carried: Sequence[Val]) -> list[Val]:
-            items = [self._function.resolve(node.data_inputs[-1]) for node in self._writes.values()]
             wanted = [self._results[at] for at in self._carried]
-            return driver.call(n.node.func("body"), whole(carried), n.node.name, [*wanted, *items])
+            return driver.call(n.node.func("body"), whole(carried), n.node.name, wanted)
 
-        carried, stacked = emit_loop(driver, [inputs[at] for at in self._carried], condition, body, n.node.name)
-        result: list[Val | None] = list(inputs)
-        for at, val in zip(self._carried, carried, strict=True):
-            result[at] = val
-        for at, val in zip(self._writes, stacked, strict=True):
-            held = _list(inputs[at])
-            result[at] = _list_val(TensorList(held.dtype, _filled(n, val, held.count), None))
-        return result
-
-
-def _filled(n: NodeContext, stacked: Val, count: Val | None) -> Val:
-    """The elements that a loop wrote, with zeros for those that it did not reach."""
-    b = n.b
-    if count is None:
-        return stacked
-    if stacked.dims is None:
-        raise Refusal("the rank of its elements is not known before it runs")
-    more = b.op("Sub", count, b.size(stacked, 0))
-    rank = len(stacked.dims)
-    pads = b.concat([b.const([0] * rank), more, *([b.const([0] * (rank - 1))] if rank > 1 else [])], 0)
-    kind = widened(stacked.dtype, ("float32", "float64", "int32", "int64", "bool"))
-    known = Known((count.known.values[0] if count.known.values else None, *stacked.dims[1:]))
-    return b.cast(b.op("Pad", b.cast(stacked, kind), pads, b.const(0, kind), known=known), stacked.dtype)
+        after = emit_loop(driver, [inputs[at] for at in self._carried], condition, body, n.node.name)
+        return list(whole(after))
 
 
 # Lists
@@ -325,22 +450,39 @@ def _filled(n: NodeContext, stacked: Val, count: Val | None) -> Val:
 
 @lowering("TensorListFromTensor")
 def _from_tensor(n: NodeContext) -> Val:
+    _check_elements(n.x, n.y)
     return _list_val(TensorList(n.x.dtype, n.x))
+
+
+def _check_elements(stacked: Val, shape: Val) -> None:
+    """Elements must have the shape that is given, as far as it is.
+
+    Raises:
+        Refusal: They have not, or it is not known.
+    """
+    if shape.dims == () and shape.known.numbers == (-1,):
+        return
+    wanted, own = shape.known.numbers, stacked.dims
+    if wanted is None or own is None:
+        return
+    if len(wanted) != len(own) - 1 or any(
+        isinstance(size, int) and -1 != one != size for one, size in zip(wanted, own[1:], strict=True)
+    ):
+        raise Refusal("its elements have another shape than it says")
 
 
 @lowering("TensorListReserve")
 def _reserve(n: NodeContext) -> Val:
-    count = n.b.reshape(n.b.int64(n.y), [1])
-    return _list_val(TensorList(_element_type(n), None, count))
+    return _list_val(TensorList(_element_type(n), None, n.y))
 
 
 @lowering("EmptyTensorList")
 def _empty(n: NodeContext) -> Val:
-    return _list_val(TensorList(_element_type(n), None, None))
+    return _list_val(TensorList(_element_type(n), None))
 
 
-def _element_type(n: NodeContext) -> DType:
-    found = n.attr("element_dtype")
+def _element_type(n: NodeContext, name: str = "element_dtype") -> DType:
+    found = n.attr(name)
     if not isinstance(found, DType):
         raise Refusal("the type of its elements is not known")
     return found
@@ -348,10 +490,12 @@ def _element_type(n: NodeContext) -> DType:
 
 @lowering("TensorListGetItem")
 def _get_item(n: NodeContext) -> Val:
-    held = _list(n.x)
-    if held.stacked is None:
-        raise Refusal("it reads a list that is not filled")
-    return n.b.op("Gather", held.stacked, n.y, axis=0, known=_element(held.stacked))
+    return _taken(n, _stacked(n.x), n.y)
+
+
+def _taken(n: NodeContext, stacked: Val, index: Val) -> Val:
+    is_counted = n.b.scope is not n.b.root  # in a loop, by the number of the step
+    return n.b.op("Gather", stacked, index if is_counted else n.b.indices(index), axis=0, known=_element(stacked))
 
 
 def _element(stacked: Val) -> Known:
@@ -360,29 +504,126 @@ def _element(stacked: Val) -> Known:
 
 @lowering("TensorListSetItem")
 def _set_item(n: NodeContext) -> Val:
-    held = _list(n.x)
-    if held.stacked is None:
-        raise Refusal("it writes to a list that no loop fills in order")
+    return _put(n, _list(n.x), n.y, n.inputs[2])
+
+
+def _put(n: NodeContext, held: TensorList, index: Val, item: Val) -> Val:
+    """The list with another element in a place of it."""
     b = n.b
-    place = b.reshape(b.int64(n.y), [1, 1])
-    item = b.unsqueeze(n.inputs[2], [0])
-    found = b.op("ScatterND", held.stacked, place, item, known=held.stacked.known)
-    return _list_val(TensorList(held.dtype, found))
+    if held.write is not None:
+        raise Refusal("it writes to a list more than once in a step")
+    if held.is_filled_here:
+        return _list_val(TensorList(held.dtype, None, held.size, _Write(held, index, item), is_filled_here=True))
+    stacked = held.stacked or _stacked(_list_val(_zeros(b, held, item)))
+    place = b.reshape(b.int64(index if b.scope is not b.root else b.indices(index)), [1, 1])
+    found = b.op("ScatterND", stacked, place, b.unsqueeze(item, [0]), known=stacked.known)
+    return _list_val(TensorList(held.dtype, found, held.size))
+
+
+@lowering("TensorListPushBack")
+def _push_back(n: NodeContext) -> Val:
+    held = _list(n.x)
+    if held.stacked is not None or held.write is not None or held.size is not None:
+        raise Refusal("it makes a list longer that has elements")
+    return _list_val(TensorList(held.dtype, None, None, _Write(held, None, n.y)))
 
 
 @lowering("TensorListStack")
 def _stack(n: NodeContext) -> Val:
-    held = _list(n.x)
-    if held.stacked is None:
-        raise Refusal("it stacks a list that is not filled")
-    return n.b.op("Identity", held.stacked, known=held.stacked.known)
+    stacked = _stacked(n.x)
+    _check_elements(stacked, n.y)
+    count, size = int(n.attr("num_elements") or -1), (stacked.dims or (None,))[0]
+    if count >= 0 and isinstance(size, int) and count != size:
+        raise Refusal("it has another number of elements than it says")
+    return n.b.op("Identity", stacked, known=stacked.known)
+
+
+@lowering("TensorListGather")
+def _list_gather(n: NodeContext) -> Val:
+    return n.b.op("Gather", _stacked(n.x), n.y, axis=0)
 
 
 @lowering("TensorListLength")
 def _length(n: NodeContext) -> Val:
-    held, b = _list(n.x), n.b
-    if held.stacked is not None:
-        return b.narrow(b.squeeze(b.size(held.stacked, 0), [0]), INT32)
-    if held.count is None:
+    return _size(n, _list(n.x))
+
+
+def _size(n: NodeContext, held: TensorList) -> Val:
+    """How many elements a list has, or is to have."""
+    b = n.b
+    if held.size is not None:
+        return held.size
+    if held.stacked is None:
         raise Refusal("how long its list is depends on a loop")
-    return b.narrow(b.squeeze(held.count, [0]), INT32)
+    return b.narrow(b.squeeze(b.size(held.stacked, 0), [0]), INT32)
+
+
+# TensorFlow 1 has arrays of tensors: a handle, and the flow, a number that says which state of the array is meant. The
+# flow is the list here.
+
+
+@lowering("TensorArrayV3")
+def _array(n: NodeContext) -> list[Val]:
+    found = _list_val(TensorList(_element_type(n, "dtype"), None, n.x))
+    return [found, found]
+
+
+def _flow(n: NodeContext) -> Val:
+    return n.inputs[-1]
+
+
+@lowering("TensorArrayReadV3")
+def _array_read(n: NodeContext) -> Val:
+    return _taken(n, _stacked(_flow(n)), n.y)
+
+
+@lowering("TensorArrayWriteV3")
+def _array_write(n: NodeContext) -> Val:
+    return _put(n, _list(_flow(n)), n.y, n.inputs[2])
+
+
+def _is_count(n: NodeContext, indices: Val) -> bool:
+    """Whether indices go from 0 upward, one by one."""
+    if indices.known.numbers is not None:
+        return list(indices.known.numbers) == list(range(len(indices.known.numbers)))
+    maker = n.b.value(indices).producer()
+    while maker is not None and maker.op_type in ("Cast", "Identity"):
+        source = maker.inputs[0]
+        maker = None if source is None else source.producer()
+    if maker is None or maker.op_type != "Range":
+        return False
+    ends = [n.b.const_of(value) for value in (maker.inputs[0], maker.inputs[2])]
+    return [None if one is None else one.tolist() for one in ends] == [0, 1]
+
+
+@lowering("TensorArrayScatterV3")
+def _array_scatter(n: NodeContext) -> Val:
+    held = _list(_flow(n))
+    if held.stacked is not None or held.write is not None or not _is_count(n, n.y):
+        raise Refusal("it fills an array in another order than from its first element to its last")
+    return _list_val(TensorList(held.dtype, n.inputs[2], held.size))
+
+
+@lowering("TensorArrayGatherV3")
+def _array_gather(n: NodeContext) -> Val:
+    stacked = _stacked(_flow(n))
+    found = n.b.op("Gather", stacked, n.y, axis=0)
+    indices = n.y.dims
+    if stacked.dims is not None and indices is not None:
+        found.known = Known((*indices, *stacked.dims[1:]))
+    return found
+
+
+@lowering("TensorArraySizeV3")
+def _array_size(n: NodeContext) -> Val:
+    return _size(n, _list(_flow(n)))
+
+
+@lowering("TensorArrayConcatV3")
+def _array_concat(n: NodeContext) -> list[Val]:
+    b, stacked = n.b, _stacked(_flow(n))
+    if stacked.rank < 2:
+        raise Refusal("its elements are scalars")
+    rest = [b.size(stacked, at) for at in range(2, stacked.rank)]
+    joined = b.reshape(stacked, b.concat([b.const([-1]), *rest], 0), (None, *(stacked.dims or ())[2:]))
+    return [joined, b.op("Expand", b.size(stacked, 1), b.size(stacked, 0), dims=(None,))]

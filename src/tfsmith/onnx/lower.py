@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 import onnx_ir
@@ -26,6 +26,9 @@ from tfsmith.ops.sizes import Conflict, Dims, Known
 from tfsmith.ops.traits import is_random
 from tfsmith.ops.values import OpError, bind, has_value
 from tfsmith.records import field, record
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = ["DEFAULT_OPSET", "OPSETS", "Driver", "Given", "Lacking", "LowerOptions", "Lowered", "lower"]
 
@@ -65,10 +68,12 @@ class LowerOptions:
     Attributes:
         opset: The version of ONNX' ops.
         custom: Ops that become nodes of another domain: for each the domain and the name that it gets.
+        tables: The keys and values of lookup tables, by their nodes.
     """
 
     opset: int = DEFAULT_OPSET
     custom: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    tables: Mapping[str, tuple[NDArray[Any], NDArray[Any]]] = field(default_factory=dict)
 
 
 @record
@@ -117,6 +122,7 @@ class Driver:
     Attributes:
         b: The builder.
         graph: The graph.
+        tables: The keys and values of its lookup tables, by their nodes.
     """
 
     def __init__(self, graph: Graph, options: LowerOptions) -> None:
@@ -127,6 +133,7 @@ class Driver:
         self._depth = 0
         self._where = ""
         self._raised = find_raised(graph)
+        self.tables = options.tables
         self.notes: dict[str, None] = {}
 
     def run(self, inputs: Sequence[Given], outputs: Sequence[Given]) -> Lowered:
@@ -147,7 +154,7 @@ class Driver:
                 value = onnx_ir.Value(name=given.key)
             value.shape = _shape(names[given.key])
             fed.append(value)
-            env[tensor] = Val(kind, Known(names[given.key]), value, b.root)
+            env[tensor] = b.given(Val(kind, Known(names[given.key]), value, b.root))
         self.lower_body(self.graph, env, [parse_input(given.tensor) for given in outputs])
         taken: set[int] = {id(value) for value in fed}
         made = [self._output(given, env, taken) for given in outputs]
@@ -265,6 +272,8 @@ class Driver:
     def lower_node(self, body: Body, node: Node, env: dict[Endpoint, Val]) -> None:
         """Lowers a node; what has no form is noted down, so that all of it is found in one go."""
         if node.op in WITHOUT_OUTPUTS or node.op in ORDERING:
+            if node.op == "Assert" and not self._always_holds(body, node, env):
+                self.notes["Assert only stops a run, which ONNX cannot: it is left out"] = None
             return
         if node.op == "Const":
             env[Endpoint(node.name, 0)] = self._constant(node)
@@ -290,6 +299,12 @@ class Driver:
         for number, one in enumerate(found):
             if one is not None:
                 env[Endpoint(node.name, number)] = one
+
+    @staticmethod
+    def _always_holds(body: Body, node: Node, env: Mapping[Endpoint, Val]) -> bool:
+        """Whether shapes or constants decide that a condition holds."""
+        found = env.get(body.resolve(node.data_inputs[0])) if node.data_inputs else None
+        return found is not None and found.array is not None and bool(found.array.all())
 
     def _is_raised(self, node: Node, env: dict[Endpoint, Val]) -> bool:
         """Emits what ONNX has one op for; false if the node is not such."""

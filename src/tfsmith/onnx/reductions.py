@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 
 from tfsmith.ir.dtype import DType
-from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, INT64, Refusal, Val
+from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, INT64, Builder, Refusal, Val
 from tfsmith.onnx.elementwise import FLOATS, NUMBERS, widened
 from tfsmith.onnx.registry import NodeContext, lowering
 from tfsmith.ops.sizes import Known
@@ -46,7 +46,42 @@ def _reduce(n: NodeContext) -> Val:
         raise Refusal("onnxruntime has no kernel for uint32")
     if n.op == "Sum" and kind.name == "int32":  # onnxruntime stops at the largest int32, where TensorFlow goes round
         kind = INT64
-    return reduced(n, op, kind)
+    elif n.op == "Sum" and kind.name == "int64":
+        return _whole_sum(n)
+    found = reduced(n, op, kind)
+    if n.op in ("Max", "Min") and kind.name in FLOATS:
+        return _with_nan(n, found, kind)
+    return found
+
+
+def _with_nan(n: NodeContext, found: Val, kind: DType) -> Val:
+    """An extreme, or NaN where there was one, which onnxruntime passes over now and then."""
+    b, x = n.b, n.x
+    is_nan = b.op("IsNaN", b.cast(x, kind), dtype=BOOL)
+    is_nan.known = Known(x.dims)
+    n.inputs[0] = b.cast(is_nan, INT32)
+    n.inputs[0].known = Known(x.dims)
+    kept, n.dtypes[0] = n.dtypes[0], INT32
+    count = reduced(n, "ReduceMax", INT32)
+    n.inputs[0], n.dtypes[0] = x, kept
+    is_there = b.op("Greater", count, b.const(0, INT32), dtype=BOOL)
+    return b.op("Where", is_there, b.const(float("nan"), found.dtype), found, dtype=found.dtype)
+
+
+def _whole_sum(n: NodeContext) -> Val:
+    """A sum of int64, of the high and the low halves: onnxruntime sums them as float64, which holds 53 bits."""
+    b, x = n.b, n.x
+    wide, half = b.cast(x, INT64), b.const(2**32)
+    low = b.op("Mod", wide, half, known=Known(x.dims))
+    high = b.op("Div", b.op("Sub", wide, low), half, known=Known(x.dims))
+    sums: list[Val] = []
+    kept = n.dtypes[0]
+    n.dtypes[0] = INT64
+    for part in (high, low):
+        n.inputs[0] = part
+        sums.append(reduced(n, "ReduceSum", INT64))
+    n.inputs[0], n.dtypes[0] = x, kept
+    return b.cast(b.op("Add", b.op("Mul", sums[0], half), sums[1]), n.dtype)
 
 
 def reduced(n: NodeContext, op: str, kind: DType) -> Val:
@@ -58,6 +93,7 @@ def reduced(n: NodeContext, op: str, kind: DType) -> Val:
             raise Refusal("it reduces what has no elements, of which runtimes make different things")
         axes = b.int64(n.y)
         axes = b.reshape(axes, [-1]) if n.y.dims is None or len(n.y.dims) == 0 else axes
+        axes = axes if n.y.dims in ((), (1,)) else _distinct(b, x, axes)
         found = b.op(op, b.cast(x, kind), axes, keepdims=int(keep), noop_with_empty_axes=1)
         return b.cast(found, n.dtype)
     rank = x.rank
@@ -65,7 +101,7 @@ def reduced(n: NodeContext, op: str, kind: DType) -> Val:
     if len(set(chosen)) < len(chosen):
         raise Refusal("an axis stands twice")
     if not chosen:
-        return b.op("Identity", x)
+        return b.op("Abs" if op == "ReduceL2" else "Identity", x)
     if op in _OF_NOTHING and any((x.dims or ())[at] == 0 for at in chosen):
         raise Refusal("it reduces an axis without elements, of which runtimes make different things")
     if x.is_first and chosen == list(range(1, rank - 1)):  # over all places: the channels stay
@@ -77,6 +113,15 @@ def reduced(n: NodeContext, op: str, kind: DType) -> Val:
         found.known = Known(None if dims is None else (dims[0], dims[-1], *dims[1:-1]))
         return b.last(found, n.out)
     return b.cast(b.reduce(op, b.cast(x, kind), chosen, keep=keep), n.dtype)
+
+
+def _distinct(b: Builder, x: Val, axes: Val) -> Val:
+    """Axes, none of which may stand twice: TensorFlow refuses that."""
+    rank = b.op("Max", b.op("Size", b.shape(x), dtype=INT64, dims=()), b.const(1))
+    places = b.op("Mod", axes, rank, known=Known((None,)))
+    pairs = b.op("Equal", b.unsqueeze(places, [0]), b.unsqueeze(places, [1]), dtype=BOOL, dims=(None, None))
+    count = b.op("ReduceSum", b.cast(pairs, INT64), keepdims=0)
+    return b.asserted(axes, b.op("Equal", count, b.op("Size", axes, dtype=INT64), dtype=BOOL))
 
 
 @lowering("All Any")

@@ -29,6 +29,7 @@ _MODULES: tuple[str, ...] = (
     "images",
     "boxes",
     "flow",
+    "tables",
 )
 """The families; each module declares its lowerings when it is loaded."""
 _FOUND: dict[str, Lowering] = {}

@@ -173,8 +173,6 @@ class Tf1Flow:
                 if source not in env:
                     raise Refusal("what it takes is not there")
                 fixed[Endpoint(node.name, 0)] = env[source]
-            if any(fixed[Endpoint(one, 0)].held is not None for one, _, _ in frame.carried):
-                raise Refusal("it carries a list of tensors")
 
             def given(carried: Sequence[Val], *, in_body: bool) -> dict[Endpoint, Val]:
                 found = dict(fixed)
@@ -195,7 +193,7 @@ class Tf1Flow:
                 return [_there(found, after) for _, _, after in frame.carried]
 
             initial = [fixed[Endpoint(enter, 0)] for enter, _, _ in frame.carried]
-            results, _ = emit_loop(driver, initial, condition, body, own[-1])
+            results = emit_loop(driver, initial, condition, body, own[-1])
             for (_, merge, _), val in zip(frame.carried, results, strict=True):
                 for name in frame.exits.get(merge, ()):
                     env[Endpoint(name, 0)] = val

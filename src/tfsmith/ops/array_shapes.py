@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
+from tfsmith.ir.shape import Shape
 from tfsmith.limits import MAX_RANK
 from tfsmith.ops.shapes import Ask, reduced, refusal, shape, shape_from
 from tfsmith.ops.sizes import (
@@ -528,3 +529,20 @@ def _pad(ask: Ask) -> Known:
     if any(isinstance(size, int) and size < 0 for size in added):
         raise Conflict(f"shape {text(dims)} is padded by a negative number")
     return Known(tuple(plus(plus(dim, added[2 * at]), added[2 * at + 1]) for at, dim in enumerate(dims)))
+
+
+# Examples
+
+
+@shape("ParseExample")
+def _parse_example(ask: Ask) -> tuple[Known, ...]:
+    """Sparse columns as indices, values and shapes; then the dense ones, a row for each example."""
+    count = int(ask.attrs["Nsparse"].value or 0)  # type: ignore[arg-type]
+    shapes = ask.attrs["dense_shapes"].value
+    batch = ask.dims(0)
+    dense = [one.dims for one in shapes if isinstance(one, Shape)] if isinstance(shapes, tuple) else []
+    rows = (
+        Known(None if dims is None or batch is None else (*batch, *(None if size < 0 else size for size in dims)))
+        for dims in dense
+    )
+    return (*[Known((None, 2))] * count, *[Known((None,))] * count, *[Known((2,))] * count, *rows)

@@ -30,6 +30,15 @@ from tfsmith.records import record, replace
 __all__ = ["Target", "find_target", "target_names", "TargetCheck", "Obstacle", "check_target"]
 
 _FOLDER = Path(__file__).with_name("targets")
+_KNOWN = MappingProxyType(
+    {
+        "names": "of {title} only the ops' names are known: types, attributes and shapes were not tried",
+        "ops": "{title} {version} was asked op by op: types, attributes and shapes were not tried",
+        "types": "{title} {version} was asked op by op, and with types: attributes and shapes were not tried",
+        "attributes": "of {title} the ops and their attributes are known: types and shapes were not tried",
+        "trial": "the model was lowered to {title} as convert does it: what is not named here has a form in it",
+    }
+)
 _RELEASE = re.compile(r"(?:tensorflow|tf)-(\d{1,4}\.\d{1,4})(?:\.\d+)*")
 
 
@@ -56,7 +65,8 @@ class Target:
         ignores_attrs: Whether it passes over attributes that it does not know, where others refuse the graph.
         in_gelu: Ops that it takes as part of a GELU, and nowhere else.
         static_lists: Ops that make lists of tensors, whose elements must have a shape without open dimensions.
-        only_names: Whether nothing but the names of ops is known of it: it was read about, not asked.
+        known_by: How it is known what it imports: "names", read about; "ops", asked op by op; "types", asked op by op
+            and with types; "attributes", the ops and attributes of a release; "trial", the model itself was tried.
         types: For ops that it was asked about with types: each combination of them, and whether it takes it.
     """
 
@@ -78,8 +88,13 @@ class Target:
     ignores_attrs: bool = False
     in_gelu: frozenset[str] = frozenset()
     static_lists: frozenset[str] = frozenset()
-    only_names: bool = False
+    known_by: str = "names"
     types: Mapping[str, Mapping[str, bool]] = MappingProxyType({})
+
+    @property
+    def known(self) -> str:
+        """How it is known what it imports, as a sentence."""
+        return _KNOWN[self.known_by].format(title=self.title, version=self.version)
 
 
 def target_names() -> list[str]:
@@ -133,7 +148,7 @@ def _simple(name: str, table: str, more: str = "") -> Target:
         static_shapes=head.get("shapes") == "static",
         in_gelu=frozenset(head.get("in_gelu", "").split()) - ops,
         static_lists=frozenset() if more else frozenset(head.get("static_lists", "").split()),
-        only_names=head.get("known_by") == "names",
+        known_by=head["known_by"],
         types=_types(head["types"], extra) if "types" in head else MappingProxyType({}),
     )
 
@@ -176,6 +191,7 @@ def _tensorflow(release: str) -> Target:
         head["date"],
         frozenset(ops),
         calls=True,
+        known_by=head["known_by"],
         graph_version=version,
         later_attrs=frozenset(later),
         ignores_attrs=_number(release) >= _number(head["ignores_attributes_since"]),
@@ -322,8 +338,7 @@ def _check(model: Model, target: Target, outputs: Sequence[str], signature: str 
     if target.static_shapes:
         obstacles += _shapes(model, nodes)
     notes += looked_at.notes()
-    if target.only_names:
-        notes.append(f"of {target.title} only the ops' names are known: types, attributes and shapes were not tried")
+    notes.append(target.known)
     return TargetCheck(target, _sorted(obstacles), tuple(notes), looked_at.count)
 
 

@@ -324,7 +324,9 @@ def _by_axes(raised: Raised, shape: Endpoint, far: int) -> list[Arg | None]:
 
 def _transpose(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
     x, order = raised.reading(inputs[0]), _numbers(raised, inputs[1])
-    if x is None or order is None or sorted(at % len(x.axes) for at in order) != list(range(len(x.axes))):
+    if x is None or order is None or len(order) != len(x.axes):
+        return None
+    if sorted(at % len(order) for at in order) != list(range(len(order))):
         return None
     return Reading(x.value, tuple(x.axes[at] for at in order))
 

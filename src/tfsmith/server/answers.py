@@ -14,8 +14,6 @@ from tfsmith.server.lanes import Lane, RequestError, as_request_error
 from tfsmith.server.repository import Repository, Servable
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from numpy.typing import NDArray
 
 __all__ = ["Metrics", "Service", "classes_of", "examples_input", "regressions_of", "signature_map"]
@@ -38,8 +36,6 @@ class Metrics:
                         registry=self.registry)  # fmt: skip
         for name in repository.names:
             waiting.labels(name).set_function(lambda name=name: _waiting(repository, name))
-        self.total = 0
-        self._children: dict[tuple[str, ...], Any] = {}
 
     @contextmanager
     def request(self, model: str, api: str, method: str) -> Iterator[None]:
@@ -56,18 +52,15 @@ class Metrics:
             raise
         finally:
             self._running.dec()
-            self.total += 1
             if status == "NOT_FOUND":
                 model = ""  # names that clients make up are not kept
-            self._child(self._count, model, api, method, status).inc()
-            self._child(self._seconds, model, api, method).observe(time.perf_counter() - start)
+            self._count.labels(model, api, method, status).inc()
+            self._seconds.labels(model, api, method).observe(time.perf_counter() - start)
 
-    def _child(self, metric: Any, *labels: str) -> Any:
-        key = (metric._name, *labels)
-        found = self._children.get(key)
-        if found is None:
-            found = self._children[key] = metric.labels(*labels)
-        return found
+    @property
+    def total(self) -> int:
+        """How many requests there were."""
+        return sum(int(one.value) for one in self._count.collect()[0].samples if one.name.endswith("_total"))
 
     def text(self) -> bytes:
         """All of it, in Prometheus' text format."""
@@ -111,14 +104,6 @@ class Service:
             return name, found, servable.lane(name)
         except TfsmithError as error:
             raise RequestError("UNIMPLEMENTED", as_request_error(error).what) from error
-
-    def submit(self, lane: Lane, feeds: Mapping[str, Any]) -> Future[dict[str, NDArray[Any]]]:
-        """Queues a request.
-
-        Raises:
-            RequestError: The feeds do not fit, or too many wait.
-        """
-        return lane.submit(feeds)
 
 
 def signature_map(servable: Servable) -> Any:

@@ -117,7 +117,7 @@ class _Door:
         )
 
     def _run(self, lane: Lane, feeds: Mapping[str, Any], seconds: float) -> dict[str, NDArray[Any]]:
-        future = self._service.submit(lane, feeds)
+        future = lane.submit(feeds)
         try:
             return future.result(seconds)
         except FutureTimeout:

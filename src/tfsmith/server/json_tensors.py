@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.engines.protocol import Port
@@ -27,6 +29,8 @@ __all__ = [
 _EXACT = {"float32": 2**24 - 1, "float64": 2**53 - 1, "float16": 2**11 - 1, "bfloat16": 2**8 - 1}
 """The largest whole number below which all are floats of the type."""
 _SHOWN = 60
+_LARGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
+"""What only a body has that may hold a number beyond float64; the rare case, for it is slower to read."""
 
 
 def _bad(what: str) -> RequestError:
@@ -47,11 +51,19 @@ def parse_object(body: bytes) -> dict[str, Any]:
     if not body:
         raise _bad("JSON Parse error: The document is empty")
     try:
-        found = json.loads(body)
+        found = json.loads(body, parse_float=_finite) if _LARGE_NUMBER.search(body) else json.loads(body)
     except (ValueError, RecursionError) as error:  # bytes that are no UTF-8 among them
         raise _bad(f"JSON Parse error: {error}") from error
     if not isinstance(found, dict):
         raise _bad(f"JSON Value: {_shown(found)} Is not object")
+    return found
+
+
+def _finite(text: str) -> float:
+    """A number that float64 can hold; Python itself would make it infinite without a word."""
+    found = float(text)
+    if math.isinf(found):
+        raise ValueError("Number too big to be stored in double.")
     return found
 
 
@@ -189,29 +201,13 @@ def _filled(value: Any, key: str, leaf: Callable[[Any, str], Any]) -> NDArray[An
     """Nested lists as an array of objects, each leaf converted."""
     import numpy
 
-    shape: list[int] = []
-    inner = value
-    while isinstance(inner, list):
-        shape.append(len(inner))
-        if not inner or len(shape) > 32:
-            break
-        inner = inner[0]
-    leaves = list(_leaves(value, shape, 0, key))
-    found = numpy.empty(len(leaves), object)
-    found[:] = [leaf(one, key) for one in leaves]
-    return found.reshape(shape)
-
-
-def _leaves(value: Any, shape: Sequence[int], level: int, key: str) -> Iterator[Any]:
-    if level == len(shape):
-        if isinstance(value, list):
-            raise _bad(f"input {key!r}: encountered list at unexpected level: {level}")
-        yield value
-        return
-    if not isinstance(value, list) or len(value) != shape[level]:
-        raise _bad(f"input {key!r}: lists of different lengths or depths at level: {level}")
-    for one in value:
-        yield from _leaves(one, shape, level + 1, key)
+    found = numpy.array(value, object)
+    flat = found.reshape(-1)
+    for index, one in enumerate(flat):
+        if isinstance(one, list):  # numpy leaves lists of different lengths as they are
+            raise _bad(f"input {key!r}: lists of different lengths or depths at level: {found.ndim}")
+        flat[index] = leaf(one, key)
+    return found
 
 
 def _as_bytes(value: Any, key: str) -> bytes:
@@ -285,20 +281,17 @@ def outputs_text(results: Mapping[str, NDArray[Any]], *, in_rows: bool) -> str:
     Raises:
         RequestError: Rows were asked for, and an output has none, or not as many as another.
     """
-    texts = {key: json_text(array, is_bytes=key.endswith("_bytes"), deep=0 if in_rows else -1)
+    texts = {key: json_text(array, is_bytes=key.endswith("_bytes"), in_rows=in_rows)
              for key, array in _checked(results, in_rows=in_rows).items()}  # fmt: skip
+    if len(texts) == 1:
+        (text,) = texts.values()
+        return f'{{\n    "predictions": [{", ".join(text)}]\n}}\n' if in_rows else f'{{\n    "outputs": {text}\n}}\n'
     if not in_rows:
-        if len(texts) == 1:
-            return f'{{\n    "outputs": {next(iter(texts.values()))}\n}}\n'
         inside = ",\n".join(f"        {json.dumps(key)}: {text}" for key, text in texts.items())
         return f'{{\n    "outputs": {{\n{inside}\n    }}\n}}\n'
-    if len(texts) == 1:
-        return f'{{\n    "predictions": [{", ".join(next(iter(texts.values())))}]\n}}\n'
-    rows = zip(*texts.values(), strict=True)
-    inside = ",\n".join(
-        "        {" + ", ".join(f"{json.dumps(key)}: {text}" for key, text in zip(texts, row, strict=True)) + "}"
-        for row in rows
-    )
+    names = [json.dumps(key) for key in texts]
+    rows = (", ".join(map(": ".join, zip(names, row, strict=True))) for row in zip(*texts.values(), strict=True))
+    inside = ",\n".join(f"        {{{row}}}" for row in rows)
     return f'{{\n    "predictions": [\n{inside}\n    ]\n}}\n'
 
 
@@ -314,23 +307,13 @@ def _checked(results: Mapping[str, NDArray[Any]], *, in_rows: bool) -> Mapping[s
     return results
 
 
-def json_text(array: NDArray[Any], *, is_bytes: bool = False, deep: int = -1) -> Any:
-    """An array as JSON text; with `deep=0` a list of the texts of its rows."""
-    leaves = [_leaf(one, is_bytes) for one in array.reshape(-1).tolist()] if array.dtype.kind == "O" else _plain(array)
-    for size in reversed(array.shape[1:] if deep == 0 else array.shape):
-        count = len(leaves) // size if size else _rows_without_values(array, deep)
-        leaves = [f"[{', '.join(leaves[index * size : (index + 1) * size])}]" for index in range(count)]
-    return leaves if deep == 0 else leaves[0]
-
-
-def _rows_without_values(array: NDArray[Any], deep: int) -> int:
-    """How many empty lists an array without values has, at the level of its first dimension that is empty."""
-    count = 1
-    for size in array.shape:
-        if not size:
-            return count
-        count *= size
-    return count
+def json_text(array: NDArray[Any], *, is_bytes: bool = False, in_rows: bool = False) -> Any:
+    """An array as JSON text, or a list of the texts of its rows."""
+    texts = [_leaf(one, is_bytes) for one in array.reshape(-1).tolist()] if array.dtype.kind == "O" else _plain(array)
+    for axis in reversed(range(in_rows, array.ndim)):
+        size, count = array.shape[axis], math.prod(array.shape[:axis])
+        texts = [f"[{', '.join(texts[index * size : (index + 1) * size])}]" for index in range(count)]
+    return texts if in_rows else texts[0]
 
 
 def flat_json(array: NDArray[Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 import traceback
@@ -343,9 +344,10 @@ class Repository:
         self._set(served, VersionStatus(version, "LOADING"))
         try:
             servable = Servable(name, version, self._load(place), self._compile, self.limits, self._log)
-        except TfsmithError as error:
+        except Exception as error:  # of any kind: the versions that are there serve on
             self._set(served, VersionStatus(version, "END", str(error)))
-            self._log("load_failed", level="error", model=name, version=version, error=str(error))
+            more = {} if isinstance(error, TfsmithError) else {"trace": traceback.format_exc()}
+            self._log("load_failed", level="error", model=name, version=version, error=str(error), **more)
             return
         with self._lock:
             served.available[version] = servable
@@ -359,6 +361,8 @@ class Repository:
             served.states[version] = VersionStatus(version, "UNLOADING")
         self._log("draining", model=served.config.name, version=version)
         servable.close()
+        del servable
+        gc.collect()  # models refer to themselves; Python does not see how large they are, and would keep dozens
         self._set(served, VersionStatus(version, "END"))
         self._log("unloaded", model=served.config.name, version=version)
 

@@ -62,6 +62,8 @@ _KINDS = {
     "string": "BYTES",
 }  # fmt: skip
 """KServe's names of the types."""
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
+"""All have an answer in JSON; those that are not asked for are malformed requests, as TensorFlow Serving has it."""
 _LARGE = 1 << 18
 """A body of so many bytes is read in a thread, so that other requests need not wait."""
 _BUSY_SECONDS = "1"
@@ -79,8 +81,8 @@ def make_app(service: Service, log: Callable[..., None], *, log_requests: bool =
     """
     door = _Door(service, log, log_requests)
     routes = [
-        Route("/v1/{rest:path}", door.guarded("v1", door.tensorflow_serving), methods=["GET", "POST"]),
-        Route("/v2/models/{rest:path}", door.guarded("v2", door.kserve), methods=["GET", "POST"]),
+        Route("/v1/{rest:path}", door.guarded("v1", door.tensorflow_serving), methods=_METHODS),
+        Route("/v2/models/{rest:path}", door.guarded("v2", door.kserve), methods=_METHODS),
         Route("/v2/health/{what}", door.health),
         Route("/v2", door.server_metadata),
         Route("/metrics", door.metrics),
@@ -98,7 +100,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 def _error(status: int, what: str) -> Response:
     headers = {"Retry-After": _BUSY_SECONDS} if status == 503 else None
-    return Response(json.dumps({"error": what}), status, headers, "application/json")
+    return Response(f'{{ "error": {json.dumps(what)} }}', status, headers, "application/json")
 
 
 def _json(text: str) -> Response:
@@ -176,7 +178,7 @@ class _Door:
         return RequestError("RESOURCE_EXHAUSTED", f"the request has over {self._limits.body:,} bytes")
 
     async def _run(self, lane: Lane, feeds: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        return await asyncio.wrap_future(self._service.submit(lane, feeds))
+        return await asyncio.wrap_future(lane.submit(feeds))
 
     async def _lane(self, servable: Servable, signature: Any, *methods: str) -> tuple[str, Any, Lane]:
         if not isinstance(signature, str):
@@ -189,7 +191,8 @@ class _Door:
     async def tensorflow_serving(self, request: Request) -> str:
         """`/v1/models/...`: status, metadata, predict, classify, regress."""
         path = request.url.path
-        found = (_ASK if request.method == "POST" else _LOOK).fullmatch(path)
+        pattern = {"POST": _ASK, "GET": _LOOK}.get(request.method)
+        found = None if pattern is None else pattern.fullmatch(path)
         if found is None:
             if path.rstrip("/") == "/v1/models" and request.method == "GET":
                 raise RequestError("INVALID_ARGUMENT", "Missing model name in request.")
@@ -236,7 +239,7 @@ class _Door:
         """`/v2/models/...`: metadata, readiness, infer."""
         found = _KSERVE.fullmatch(request.url.path)
         is_infer = found is not None and found["method"] == "/infer"
-        if found is None or is_infer != (request.method == "POST"):
+        if found is None or request.method != ("POST" if is_infer else "GET"):
             raise RequestError("INVALID_ARGUMENT", f"Malformed request: {request.method} {request.url.path}")
         name, version = found["name"], _version(found["version"])
         method = (found["method"] or "/metadata").lstrip("/")

@@ -8,6 +8,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import Any
@@ -84,13 +85,14 @@ def serve_models(
     from tfsmith.server.rest import make_app
 
     log = log_to(sys.stderr)
-    listener = _listen(addresses.host, addresses.port)
+    listener = _listen(addresses.host, addresses.port, "port")
     repository = Repository(configs, load, compile_model, limits, log)
     service = Service(repository)
     grpc_server = None
     try:
         grpc_port = -1
         if addresses.grpc_port >= 0:
+            _listen(addresses.host, addresses.grpc_port, "grpc_port").close()  # grpcio would say more than an error
             grpc_server, grpc_port = make_grpc_server(service, _joined(addresses.host, addresses.grpc_port), log)
             if not grpc_port:
                 raise _taken(addresses.host, addresses.grpc_port, "grpc_port")
@@ -106,6 +108,7 @@ def serve_models(
             access_log=False,
             lifespan="off",
             server_header=False,
+            proxy_headers=False,
             timeout_graceful_shutdown=max(1, int(limits.timeout)),
             timeout_keep_alive=75,
         )
@@ -129,19 +132,8 @@ def _in_thread(work: Callable[[], None]) -> None:
     OpenVINO gives the thread that compiles a signal stack of its own, and frees it with the model, whoever closes that.
     In the main thread the next signal would then end the process.
     """
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run, name="tfsmith-load", daemon=True)
-    thread.start()
-    thread.join()
-    if failed:
-        raise failed[0]
+    with ThreadPoolExecutor(1, "tfsmith-load") as pool:
+        pool.submit(work).result()
 
 
 @contextmanager
@@ -168,14 +160,14 @@ def _check_any(repository: Repository, log: Callable[..., None]) -> None:
             log("waiting", level="warning", model=name, reason="there is no version in its folder yet")
             continue
         if not any(one.state == "AVAILABLE" for one in found):
-            raise EngineError(f"model {name!r} cannot be served: {found[0].error}", remedy="fix the model")
+            raise EngineError(f"model {name!r} cannot be served: {found[0].error}")
 
 
 def _joined(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, option: str) -> socket.socket:
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         found = socket.socket(family, kind, protocol)
@@ -190,7 +182,7 @@ def _listen(host: str, port: int) -> socket.socket:
         found.set_inheritable(False)
     except (OSError, OverflowError) as error:
         found.close()
-        raise _taken(host, port, "port") from error
+        raise _taken(host, port, option) from error
     return found
 
 

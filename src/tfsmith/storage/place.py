@@ -97,9 +97,10 @@ class Output:
 
     def _set_url(self, path: str | os.PathLike[str]) -> None:
         """An output on a store is made in a folder of this machine, and uploaded when it is whole."""
-        from tfsmith.storage.remote import is_url, url_text
+        from tfsmith.storage.remote import is_url, url_text, without_file
 
         if not is_url(path):
+            self.path = Path(without_file(path))
             return
         self._url = url_text(path).rstrip("/")
         folder = tempfile.mkdtemp(prefix="tfsmith-upload-")
@@ -240,33 +241,36 @@ class Output:
         prefix = _SET.sub("", name)
         return bool(self._others and self._others.fullmatch(name)) or (prefix == self.path.name != name)
 
+    def _is_head(self, name: str) -> bool:
+        """Whether a file is what its set is opened by: the index of a checkpoint or of shards, or the named file."""
+        return name == self.path.name or name.endswith((".index", ".index.json"))
+
     def _commit(self) -> None:
-        entries = sorted(self._new.iterdir(), key=lambda entry: (entry.suffix == ".index", entry.name))
-        moves = [(entry, self.path.parent / entry.name) for entry in entries]  # an index last: it makes the set valid
+        entries = sorted(self._new.iterdir(), key=lambda entry: (self._is_head(entry.name), entry.name))
+        moves = [(entry, self.path.parent / entry.name) for entry in entries]  # a head last: it makes the set valid
         moves = [move for move in moves if move[1].name != self._shared or not os.path.lexists(move[1])]
         for entry, place in moves:
             self._check(place, is_folder=entry.is_dir())
             with explained(place):
                 _sync(entry)
         places = {place for _, place in moves}
-        stale = [path for path in self._members() if _SHARD.search(path.name) and path not in places]
+        stale = [path for path in self._members() if path not in places and _is_part(path.name)]
         self._old = self._stage / "old"
         self._old.mkdir()
-        _write_journal(self._stage, moves)
+        _write_journal(self._stage, moves, stale)
         touched: list[tuple[Path, bool]] = []
         self._swapped: list[tuple[Path, Path]] = []
         try:
-            if len(moves) > 1:  # without its index a set is none, which is better than one of old and new files
-                for place in sorted(place for place in places if place.suffix == ".index" and place.is_file()):
-                    touched.append((place, True))
-                    place.replace(self._old / place.name)
+            # without its head a set is none, which is better than one of old and new files
+            heads = [place for place in places if self._is_head(place.name) and place.is_file()]
+            gone = [*sorted(heads if len(moves) > 1 or stale else ()), *stale]
+            for path in gone:
+                touched.append((path, True))
+                path.replace(self._old / path.name)
             for entry, place in moves:
                 with explained(place):
                     touched.append((place, os.path.lexists(place)))
                     self._put(entry, place)
-            for path in stale:
-                touched.append((path, True))
-                path.replace(self._old / path.name)
         except BaseException:  # Ctrl-C between two of them must not lose what was there
             for entry, place in self._swapped:
                 _exchange(entry, place)
@@ -355,11 +359,17 @@ def _clean(parent: Path) -> None:
             _close(descriptor)
 
 
-def _write_journal(stage: Path, moves: Iterable[tuple[Path, Path]]) -> None:
-    """Notes which files are about to be put in place, and which of the places were empty."""
+def _is_part(name: str) -> bool:
+    """Whether a file of an old set belongs to its parts, and so goes with them."""
+    return _SHARD.search(name) is not None or name.endswith(".index.json")
+
+
+def _write_journal(stage: Path, moves: Iterable[tuple[Path, Path]], stale: Iterable[Path]) -> None:
+    """Notes which files are about to be put in place, which of the places were empty, and what goes."""
     import json
 
     noted = {place.name: [os.lstat(entry).st_ino, os.path.lexists(place)] for entry, place in moves}
+    noted |= {place.name: [0, True] for place in stale}
     (stage / _JOURNAL).write_text(json.dumps(noted))
 
 

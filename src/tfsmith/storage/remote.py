@@ -26,8 +26,9 @@ from tfsmith.errors import CorruptFileError, LimitError, OutputError, Unreadable
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_MOUNTED_FILES
 from tfsmith.storage.mounts import ARCHIVES, MOUNTS
 
-__all__ = ["LazySource", "is_url", "list_files", "local_path", "remote_exists", "upload", "url_text"]
+__all__ = ["LazySource", "is_url", "list_files", "local_path", "remote_exists", "upload", "url_text", "without_file"]
 
+_FILE_URL = re.compile(r"file:/+", re.IGNORECASE)
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/{1,2}[^/].*|[A-Za-z][A-Za-z0-9+.-]+://.*::.+", re.DOTALL)
 _BLOCK = 1 << 17
 _BY_RANGES = re.compile(r".*(\.data-\d{5}-of-\d{5}|\.index|\.meta|\.pb|\.pbtxt|\.safetensors)", re.DOTALL)
@@ -39,8 +40,14 @@ _ENDINGS = ("", ".index", ".meta", ".data-00000-of-00001")
 
 
 def is_url(path: str | os.PathLike[str]) -> bool:
-    """Whether this is a URL; `Path` makes one slash of two, which counts as well."""
-    return _URL.fullmatch(os.fspath(path)) is not None
+    """Whether this is a URL of another place; `Path` makes one slash of two, which counts as well."""
+    text = os.fspath(path)
+    return _URL.fullmatch(text) is not None and _FILE_URL.match(text) is None
+
+
+def without_file(path: str | os.PathLike[str]) -> str:
+    """A path of this machine as it is, or out of a `file://` URL."""
+    return _FILE_URL.sub("/", os.fspath(path), count=1) if _FILE_URL.match(os.fspath(path)) else os.fspath(path)
 
 
 def url_text(path: str | os.PathLike[str]) -> str:
@@ -68,12 +75,12 @@ def local_path(path: str | os.PathLike[str]) -> Path:
         UnreadableFileError: There is nothing there, or it cannot be reached.
         UnsupportedError: fsspec, or what it needs for such a URL, is not installed.
     """
-    text = os.fspath(path)
+    text = without_file(path)
     if is_url(text):
         return _mount_url(url_text(text))
     if text.lower().endswith(ARCHIVES) and Path(text).is_file():
         return _mount_archive(Path(text).resolve(), text)
-    return Path(path)
+    return Path(text)
 
 
 @contextmanager

@@ -40,7 +40,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
-from tfsmith.records import record
+from tfsmith.records import record, replace
 
 __all__ = ["SPELLINGS", "Docstring", "Option", "Verb", "flag_of", "read_docstring", "read_verb"]
 
@@ -232,7 +232,8 @@ def _options(function: Callable[..., Any], doc: Docstring, more: Mapping[str, tu
         text = doc.arguments.get(name, "")
         by_place = is_needed or (name in positional and annotation in ("Out", _OPTIONAL_PLACE))
         by_place = by_place and name not in more
-        yield _option(name, annotation, defaults.get(name), text, more, by_place=by_place, is_needed=is_needed)
+        found = _option(name, annotation, defaults.get(name), text, more, by_place=by_place, is_needed=is_needed)
+        yield found if name in positional or name in defaults else replace(found, is_required=True)
     rest = code.co_varnames[code.co_argcount + code.co_kwonlyargcount :]
     if code.co_flags & 0x08:  # CO_VARKEYWORDS
         group = function.__annotations__[rest[0]].removeprefix("Unpack[").removesuffix("]")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tfsmith import records
 from tfsmith.engines.onnxruntime import OnnxProgram
 from tfsmith.engines.program import ModelProgram, make_program
+from tfsmith.engines.reference import ReferenceProgram
 from tfsmith.errors import UnsupportedError, UsageError
 from tfsmith.formats.onnx.writer import ExternalData, plan_onnx, write_onnx
 from tfsmith.formats.write import inputs_of
@@ -18,6 +19,8 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.shape import Shape
+from tfsmith.ops.families import TABLES
+from tfsmith.ops.inference import Inference
 from tfsmith.storage.place import Output
 from tfsmith.verbs._shared import Result, sized
 from tfsmith.view.text import human_bytes, plural
@@ -30,7 +33,8 @@ __all__ = ["ConvertedOnnx", "OnnxOptions", "convert_to_onnx", "is_onnx", "lower_
 
 _DOMAIN = "tensorflow"
 _SHOWN = 3
-_MOST = 6
+_ROOM = 110
+"""So many characters of an error say what has no form; the rest of the line says where, and what to do."""
 
 
 @records.record
@@ -208,12 +212,20 @@ def lower_program(program: ModelProgram, options: OnnxOptions) -> Lowered:
         name = _name(program.outputs[key].tensor if options.keep_names else key, names)
         outputs.append(Given(name, tensor, program.outputs[key].dtype, program.outputs[key].shape))
     custom = dict(_custom(program, flat.graph, options.map_ops))
-    lowered = lower(flat.graph, inputs, outputs, LowerOptions(opset, custom))
+    lowered = lower(flat.graph, inputs, outputs, LowerOptions(opset, custom, _tables(program, flat.graph)))
     notes = [*lowered.notes]
     for op, (domain, name) in custom.items():
         if op not in options.map_ops:
             notes.append(f"{op} is no op of TensorFlow's: it stays as {domain}:{name}, which the runtime must know")
     return records.replace(lowered, notes=tuple(notes))
+
+
+def _tables(program: ModelProgram, graph: Any) -> dict[str, Any]:
+    """The keys and values of the lookup tables of a graph, as the model fills them."""
+    if not any(node.op in TABLES for node in graph):
+        return {}
+    with ReferenceProgram(program, is_run=False) as filled:
+        return filled.tables()
 
 
 def _name(name: str, taken: set[str]) -> str:
@@ -241,7 +253,7 @@ def _custom(program: ModelProgram, graph: Any, asked: Mapping[str, str]) -> Iter
 
 def _shapes(program: ModelProgram, used: Mapping[str, str], options: OnnxOptions) -> dict[str, Shape]:
     """The shapes of the inputs, with those that were asked for."""
-    found = {key: program.inputs[key].shape for key in used}
+    found = {key: _input_shape(program, key) for key in used}
     for name, sizes in options.input_shapes.items():
         key = next((key for key in used if name in (key, used[key], parse_input(used[key]).node)), None)
         if key is None:
@@ -262,16 +274,34 @@ def _shapes(program: ModelProgram, used: Mapping[str, str], options: OnnxOptions
     return found
 
 
+def _input_shape(program: ModelProgram, key: str) -> Shape:
+    """The shape of an input; of an inner tensor, as far as the graph says it."""
+    port = program.inputs[key]
+    if port.shape.rank is not None:
+        return port.shape
+    graph, tensor = program.frozen.model.graph, parse_input(port.tensor)
+    return Inference(graph).shape(graph, tensor) if tensor.node in graph.by_name else port.shape
+
+
 def _differ(own: int, asked: int | None) -> bool:
     return own >= 0 and asked is not None and asked >= 0 and own != asked
 
 
 def _refusal(lacks: Sequence[Lacking], program: ModelProgram) -> UnsupportedError:
-    """All that has no form, in one line."""
-    told = "; ".join(_lack_line(one) for one in lacks[:_MOST])
-    more = f"; and {len(lacks) - _MOST} more" if len(lacks) > _MOST else ""
-    remedy = "{check(model, target='onnx')} lists all nodes; cut there with {cut_at}/{outputs}, or keep it by {map_ops}"
-    return UnsupportedError(f"this has no form in ONNX: {told}{more}", path=program.path, remedy=remedy)
+    """All that has no form, in one line: with nodes and reasons where there is room, else as many names as fit."""
+    told = "; ".join(_lack_line(one) for one in lacks)
+    if len(told) > _ROOM:
+        count = plural(sum(len(one.nodes) for one in lacks), "node")
+        ops = list(dict.fromkeys(one.op for one in lacks))
+        shown = next(at for at in range(len(ops), -1, -1) if len(", ".join(ops[:at])) <= _ROOM or at <= 1)
+        more = f" and {plural(len(ops) - shown, 'op')} more" if len(ops) > shown else ""
+        told = f"{', '.join(ops[:shown])}{more} ({count})"
+        if len(ops) == 1:
+            told = f"{ops[0]} ({count}): {lacks[0].reason}"
+    remedy = (
+        "{check(model, target='onnx')} lists nodes and reasons; cut there ({cut_at}), or name another op ({map_ops})"
+    )
+    return UnsupportedError(f"no form in ONNX: {told}", path=program.path, remedy=remedy)
 
 
 def _lack_line(one: Lacking) -> str:

@@ -85,7 +85,8 @@ class Checked(TargetCheck, Result):
         target = self.target
         return {
             "path": self.path,
-            "target": {"name": target.name, "version": target.version, "source": target.source, "date": target.date},
+            "target": {"name": target.name, "version": target.version, "source": target.source, "date": target.date}
+            | {"known_by": target.known_by},
             "clean": self.is_clean,
             "nodes": self.node_count,
             "as_frozen": self.frozen,
@@ -110,7 +111,7 @@ def _section(one: Obstacle, most: int) -> Section:
 
 def _overview(found: Sequence[Checked]) -> Section:
     """A row for each target; releases in a row for which the same stands in the way share one."""
-    rows: list[tuple[str, str, str]] = []
+    rows: list[tuple[str, str, str, str]] = []
     last: list[str] | None = None  # what stands in the way of the release before
     for one in found:
         name, subjects = one.target.name, [f"{found.kind} {found.subject}".rstrip() for found in one.obstacles]
@@ -121,9 +122,9 @@ def _overview(found: Sequence[Checked]) -> Section:
         last = subjects if is_release else None
         more = f" and {human_count(len(subjects) - _FEW)} more" if len(subjects) > _FEW else ""
         words = ", ".join(subjects[:_FEW]) + more or "nothing stands in the way"
-        rows.append((name, human_count(len(subjects)), words))
+        rows.append((name, one.target.known_by, human_count(len(subjects)), words))
     notes = (Hint("{check(model, target='TARGET')} lists the nodes and what to do"),)
-    return Section("", rows, ("target", "obstacles", ""), notes, right=frozenset({1}))
+    return Section("", rows, ("target", "known by", "obstacles", ""), notes, right=frozenset({2}))
 
 
 @checked
@@ -192,7 +193,7 @@ def _target(name: str) -> Target:
 
     version = f"opset {DEFAULT_OPSET}"
     source = f"the lowerings of tfsmith {__version__}"
-    return Target(_ONNX, "ONNX", version, source, _DATE, frozenset(lowerings()))
+    return Target(_ONNX, "ONNX", version, source, _DATE, frozenset(lowerings()), known_by="trial")
 
 
 def _checked_onnx(
@@ -213,7 +214,7 @@ def _checked_onnx(
     )
     obstacles = tuple(Obstacle("op", one.op, f"{one.op}: {one.reason}", one.nodes, remedy) for one in lowered.lacks)
     count = len(program.flat(frozenset(key for key, port in program.inputs.items() if port.required)).graph)
-    return Checked(target, obstacles, lowered.notes, count, True, path, all)
+    return Checked(target, obstacles, (*lowered.notes, target.known), count, True, path, all)
 
 
 def _with_folding(model: Model, checked: TargetCheck, outputs: Sequence[str], signature: str | None) -> TargetCheck:
@@ -283,14 +284,17 @@ class TargetList(Result):
 
     def report(self) -> Iterator[Section]:
         """One line each."""
-        lines = [(one.name, one.title, one.version, human_count(len(one.ops)), one.date) for one in self.targets]
-        yield Section("", lines, ("target", "", "version", "ops", "taken"), right=frozenset({3}))
+        lines = [
+            (one.name, one.title, one.version, human_count(len(one.ops)), one.known_by, one.date)
+            for one in self.targets
+        ]
+        yield Section("", lines, ("target", "", "version", "ops", "known by", "taken"), right=frozenset({3}))
 
     def to_json(self) -> list[dict[str, Any]]:
         """The same, with the source of each."""
         return [
             {"name": one.name, "title": one.title, "version": one.version, "ops": len(one.ops), "date": one.date}
-            | {"source": one.source}
+            | {"source": one.source, "known_by": one.known_by}
             for one in self.targets
         ]
 

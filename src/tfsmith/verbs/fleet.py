@@ -7,9 +7,10 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from tfsmith.errors import EngineError, TfsmithError, UsageError, worded
 from tfsmith.records import record
@@ -126,14 +127,11 @@ def fleet(
     path = Path(report)
     before = _done_before(path, verb, given)
     todo = [task for task in tasks if (task[0].path, task[0].size, task[0].etag) not in before]
-    start = time.monotonic()
+    start = told = time.monotonic()
     counts: Counter[str] = Counter()
     failed: list[tuple[str, str]] = []
-    with open(path, "a", encoding="utf-8") as file:
-        if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-            file.write("\n")  # a line that was cut off
-        lines = _on_ray(verb, todo, ray, given) if ray is not None else _in_processes(verb, todo, jobs, given)
-        told = start
+    lines = _on_ray(verb, todo, ray, given) if ray is not None else _in_processes(verb, todo, jobs, given)
+    with _appended(path) as file:
         for number, line in enumerate(lines, 1):
             file.write(f"{json.dumps(line, allow_nan=False, default=str)}\n")
             file.flush()
@@ -150,6 +148,19 @@ def fleet(
     done = {status: counts[status] for status in ("yes", "no", "error", "crashed") if counts[status]}
     skipped = len(tasks) - len(todo)
     return FleetResult(done, skipped, tuple(failed), path, page, time.monotonic() - start)
+
+
+@contextmanager
+def _appended(path: Path) -> Iterator[TextIO]:
+    """The report, ready for more lines; a new one that gets none, as for a cluster that is not there, goes again."""
+    try:
+        with open(path, "a", encoding="utf-8") as file:
+            if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
+                file.write("\n")  # a line that was cut off
+            yield file
+    finally:
+        if path.is_file() and not path.stat().st_size:
+            path.unlink()
 
 
 def _check(verb: str, jobs: int, ray: str | None, options: Mapping[str, Any]) -> None:
@@ -207,8 +218,9 @@ def run_one(verb: str, model: Found, options: dict[str, Any], asked: dict[str, A
     line: dict[str, Any] = {"model": model.path, "size": model.size, "etag": model.etag, "verb": verb}
     line["options"] = json.loads(json.dumps(asked, default=str))
     try:
-        if options.get("out") is not None:
-            Path(options["out"]).parent.mkdir(parents=True, exist_ok=True)
+        out = options.get("out")
+        if out is not None and "://" not in out:
+            Path(out).parent.mkdir(parents=True, exist_ok=True)
         result = read_verb(verb, VERBS[verb][0]).function(model.path, **options)
         line |= {"status": "yes" if result else "no", "result": json_value(result.to_json())}
     except TfsmithError as error:

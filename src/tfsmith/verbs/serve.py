@@ -14,17 +14,21 @@ from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.shape import Shape
 from tfsmith.records import record, replace
+from tfsmith.storage.mounts import is_remote
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._shared import Result, open_model
 from tfsmith.verbs.run import engine_options
 from tfsmith.view.text import Section, plural
 
 if TYPE_CHECKING:
+    from tfsmith.server.repository import ModelConfig
     from tfsmith.verbs._shared import FilePath, ModelOrPath, Pairs, Progress
 
 __all__ = ["FLAGS", "Served", "serve"]
 
 FLAGS = {"model_config": ("--model_config_file",)}
+_SETTINGS = {"ENABLE_CPU_PINNING": False}
+"""Of OpenVINO: to bind threads to cores for each run takes longer than to run a small model; servers share cores."""
 
 
 @record
@@ -77,6 +81,7 @@ def serve(
 
     Args:
         path: A model, or a folder with a model in each numbered folder: the newest is served, new ones are picked up.
+            Of a URL or an archive, only what is there at the start.
         name: What requests call the model; the name of the folder by default.
         model_config: Several models: a file with TensorFlow Serving's `model_config_list`, in place of a path.
         labels: Versions by label, as in stable=1; they are served besides the newest.
@@ -125,8 +130,10 @@ def serve(
         configs = read_model_config(model_config)
     else:
         configs = [ModelConfig(name or _name_of(path), os.fspath(path or ""), labels=_labels(labels or {}))]
-        if not configs[0].path or (not versions_of(configs[0]) and not Path(configs[0].path).is_dir()):
-            open_model(configs[0].path, {}, needs_graph="serve")  # says what is wrong with it
+    configs = [_mounted(one) if is_remote(one.path) else one for one in configs]
+    place = configs[0].path
+    if model_config is None and not (place and (versions_of(configs[0]) or Path(place).is_dir())):
+        open_model(place, {}, needs_graph="serve")  # says what is wrong with it
     _check_names([one.name for one in configs])
     check_installed()
 
@@ -138,11 +145,18 @@ def serve(
         if any_shape:
             ports = {key: replace(port, shape=Shape(None)) for key, port in program.inputs.items()}
             program = dataclasses.replace(program, inputs=ports)
-        return compile_program(program, engine, engine_options())
+        return compile_program(program, engine, replace(engine_options(), settings=_SETTINGS))
 
     limits = Limits(workers, batch, batch_wait_ms / 1000, queue, timeout, max_body_mb << 20)
     return Served(*serve_models(configs, load, compile_model, limits, Addresses(host, port, grpc_port), poll=poll,
                                 log_requests=log_requests))  # fmt: skip
+
+
+def _mounted(config: ModelConfig) -> ModelConfig:
+    """A model of a URL or an archive, by a path of this machine."""
+    from tfsmith.storage.remote import local_path  # rare: loaded when needed
+
+    return replace(config, path=str(local_path(config.path)))
 
 
 def _name_of(path: FilePath | None) -> str:

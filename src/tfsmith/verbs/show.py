@@ -409,7 +409,8 @@ def _keras(facts: Mapping[str, Any]) -> Iterable[Section]:
         *(("runs code", one) for one in facts["runs_code"][:_MOST_CODE]),
         ("", f"and {len(facts['runs_code']) - _MOST_CODE} more" if len(facts["runs_code"]) > _MOST_CODE else ""),
     ]
-    yield Section("Keras", [row for row in rows if row[1]])
+    if any(row[1] for row in rows):
+        yield Section("Keras", [row for row in rows if row[1]])
     table = [
         (
             "  " * row["depth"] + row["name"],

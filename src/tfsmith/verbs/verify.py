@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tfsmith.engines.bisect import FirstDifference, ModelPair, first_difference
+from tfsmith.engines.bisect import FirstDifference, ModelPair, NodeDifference, first_difference, node_differences
 from tfsmith.engines.compare import (
     ArrayDifference,
     Tolerance,
@@ -21,7 +21,7 @@ from tfsmith.engines.program import ModelProgram, make_program
 from tfsmith.engines.protocol import Options, Port
 from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_other, compile_program
 from tfsmith.engines.samples import Arrays, InputMaker, PortPair, pair_inputs, pair_outputs
-from tfsmith.errors import Hint, TfsmithError, UsageError
+from tfsmith.errors import Hint, TfsmithError, UsageError, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
@@ -39,12 +39,15 @@ if TYPE_CHECKING:
 
     from tfsmith.verbs._shared import Feeds, FilePath, Files, Loads, ModelOrPath, NamePairs, Names, Progress, Sizes
 
-__all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify", "verify_on"]
+__all__ = ["FLAGS", "OutputCheck", "Verified", "join_verified", "verify", "verify_each_node", "verify_on"]
 
 FLAGS = {"outputs": ("--output",), "inputs": ("--inputs",)}
 _BATCHES = (1, 3)
 _Programs: TypeAlias = "tuple[ModelProgram, ModelProgram, tuple[PortPair, ...]]"
 """Two programs, and which of their outputs are compared."""
+_Bisected: TypeAlias = "tuple[FirstDifference | None, tuple[NodeDifference, ...]]"
+_Bisect: TypeAlias = "Callable[[ModelPair, Mapping[str, NDArray[Any]]], _Bisected]"
+"""Looks for the first node at which two models part; may give all that were compared, too."""
 _OTHER_FILLS: tuple[Fill, ...] = ("random", "wide", "pixels")
 """Inputs to try where an output is the same for all others."""
 _FAILED = "B does not run"
@@ -98,6 +101,7 @@ class Verified(Result):
         notes: What was left out, or is strange.
         parted: The first node at which they part, if that was asked for and they do.
         arbiter: The engine that was asked as well, and finds a difference, too.
+        nodes: How far apart they are at each node that was compared, if that was asked for.
     """
 
     outputs: tuple[OutputCheck, ...]
@@ -107,6 +111,7 @@ class Verified(Result):
     notes: tuple[str, ...] = ()
     parted: FirstDifference | None = None
     arbiter: str = ""
+    nodes: tuple[NodeDifference, ...] = ()
 
     @property
     def is_same(self) -> bool:
@@ -145,7 +150,7 @@ class Verified(Result):
 
     def brief(self) -> Iterator[str]:
         """The same in few lines, for a verb that verifies what it wrote."""
-        yield from (f"warning: {note}" for note in self.notes)
+        yield from (Hint(f"warning: {data_of(note)}") for note in self.notes)
         yield from self.remarks
         for one in self.outputs:
             room = f"the largest difference is {one.max_abs:.3g} (allowed: {one.tolerance.shown()})"
@@ -282,19 +287,27 @@ def verify(
         return found
 
     rule = _Rule(rtol, atol)
-    return _verified(programs, tried, engines, engine_options(op_libraries), rule, step, bisect)
+    search = _first_alone if bisect else None
+    return _verified(programs, tried, engines, engine_options(op_libraries), rule, step, search)
+
+
+def verify_each_node(a: Model, b: Model, *, engine: str = AUTO) -> Verified:
+    """As `verify` with `bisect`, but `nodes` has every node that both models have and that could be run by itself."""
+    check_engine(engine)
+    programs = _programs(a, b, (), (None, None))
+    return _verified(programs, _made_up, (engine, engine), engine_options(), _Rule(None, None), bisect=node_differences)
 
 
 def verify_programs(a: ModelProgram, b: ModelProgram, *, engine: str = AUTO) -> Verified:
     """As `verify`, for what is ready to be compiled: all outputs that both have, on inputs that are made up."""
-
-    def tried(maker: InputMaker) -> _Tried:
-        found = _Tried(maker, maker.batches(_BATCHES), 0)
-        found.make(1)
-        return found
-
     programs = (a, b, pair_outputs(a, b))
-    return _verified(programs, tried, (engine, engine), engine_options(), _Rule(None, None))
+    return _verified(programs, _made_up, (engine, engine), engine_options(), _Rule(None, None))
+
+
+def _made_up(maker: InputMaker) -> _Tried:
+    found = _Tried(maker, maker.batches(_BATCHES), 0)
+    found.make(1)
+    return found
 
 
 def _onnx_programs(
@@ -352,7 +365,7 @@ def _verified(
     options: Options,
     rule: _Rule,
     step: Progress = lambda name: None,
-    bisect: bool = False,
+    bisect: _Bisect | None = None,
 ) -> Verified:
     first, second, compared = programs
     maker = InputMaker(first, second, pair_inputs(first, second))
@@ -371,7 +384,7 @@ def _verified(
             runs = tuple(runner.run(feeds, warn=False) for feeds in _fed_to(maker.pairs, "b", tried.feeds))
             other = _Results(runner.engine, runner.version, runner.outputs, runs)
     except TfsmithError as error:
-        if not bisect:
+        if bisect is None:
             raise
         failure = error
         other = replace(one, engine=one.engine if engines[1] == AUTO else engines[1], version="")
@@ -381,22 +394,26 @@ def _verified(
     count = len(tried.feeds)
     if failure is not None:
         step("looking for the first node that fails")
-        where = _where_it_fails(pair, tried.feeds[0], failure)
+        where, nodes = _where_it_fails(pair, tried.feeds[0], failure, bisect or _first_alone)
         failed = _failed_outputs(one, compared, rule)
-        return Verified(failed, ran, count, sizes, (*left_out, f"{_FAILED}: {failure.what}"), where)
+        return Verified(failed, ran, count, sizes, (*left_out, f"{_FAILED}: {failure.what}"), where, nodes=nodes)
     checks, worst, odd = _compare(one, other, compared, rule, tried.constant)
     notes = (*left_out, *odd, *tried.notes)
     found = Verified(tuple(checks), ran, count, sizes, notes)
     if engines == (AUTO, AUTO) and not found.is_same:
         step("asking another engine")
         found = _arbitrated(found, pair, tried, compared, rule)
-    if not bisect:
+    if bisect is None:
         return found
     step("looking for the first node that differs")
-    parted = first_difference(pair, tried.feeds[worst])
+    parted, nodes = bisect(pair, tried.feeds[worst])
     if parted is None and not found.is_same:
         found = replace(found, notes=(*found.notes, _NOWHERE))
-    return replace(found, parted=parted)
+    return replace(found, parted=parted, nodes=nodes)
+
+
+def _first_alone(models: ModelPair, feeds: Mapping[str, NDArray[Any]]) -> _Bisected:
+    return first_difference(models, feeds), ()
 
 
 def _check_numbers(samples: int, batches: Sequence[int], seed: int, rtol: float | None, atol: float | None) -> None:
@@ -604,19 +621,21 @@ def _arbitrated(
     return replace(verified, outputs=tuple(checks), notes=(*verified.notes, note))
 
 
-def _where_it_fails(models: ModelPair, feeds: Mapping[str, NDArray[Any]], failure: TfsmithError) -> FirstDifference:
-    """The first node at which B fails.
+def _where_it_fails(
+    models: ModelPair, feeds: Mapping[str, NDArray[Any]], failure: TfsmithError, bisect: _Bisect
+) -> _Bisected:
+    """The first node at which B fails, and what was compared.
 
     Raises:
         TfsmithError: The failure itself, where no node can be named for it.
     """
     try:
-        parted = first_difference(models, feeds)
+        parted, nodes = bisect(models, feeds)
     except TfsmithError:
-        parted = None
+        raise failure from None
     if parted is None:
         raise failure
-    return parted
+    return parted, nodes
 
 
 def _failed_outputs(one: _Results, outputs: Sequence[PortPair], rule: _Rule) -> tuple[OutputCheck, ...]:

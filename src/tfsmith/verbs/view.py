@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.model import Model
-from tfsmith.records import field, record
+from tfsmith.records import field, record, replace
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
 from tfsmith.view.page import Mark, Overlay, page_frame, page_html
-from tfsmith.view.page_data import page_data, tensor_facts, tensor_of, weight_tensors
-from tfsmith.view.recognised import recognised_scopes
+from tfsmith.view.page_data import page_data, place_of, tensor_facts, tensor_of, weight_tensors
+from tfsmith.view.raised_graph import recognised_scopes
 from tfsmith.view.text import human_count, plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from tfsmith.engines.program import ModelProgram
     from tfsmith.passes.diff_bodies import BodyDifference
     from tfsmith.verbs._page_server import PageServer
     from tfsmith.verbs._shared import FilePath, MatchingLoads, ModelOrPath, Out, Progress, Serves
@@ -34,6 +36,9 @@ IN_COMMAND = MappingProxyType({"serve": True})
 _RED, _GREEN, _BLUE, _AMBER, _PURPLE, _GRAY = "#b3261e", "#1d6b36", "#1558b8", "#8a5300", "#7a3db8", "#525b6a"
 _MOST_MARKS = 20_000
 _LONGEST = 300
+_PROFILED_RUNS = 3
+_HEAT = ((0.1, "hot"), (0.01, "warm"), (-1.0, "cool"))
+"""From which share of the time on a node is how hot."""
 
 
 @record(eq=False)
@@ -106,6 +111,8 @@ def view_model(
     verify: ModelOrPath | None = None,
     scan: bool = False,
     weights: bool = False,
+    profile: bool = False,
+    engine: str = "auto",
     browser: bool = True,
     port: int = 0,
     force: bool = False,
@@ -116,16 +123,19 @@ def view_model(
     """Shows a model as a page: its graph by scopes, functions, signatures, variables; in a browser, without network.
 
     With an output, the page is one HTML file that needs nothing else. Without one, the command serves it to this
-    machine alone, and reads weights when they are looked at. Looking runs nothing, but for `verify`.
+    machine alone, and reads weights when they are looked at. Looking runs nothing, but for `verify` and
+    `profile`.
 
     Args:
         model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
         out: The page to write: an .html.
         recipe: Paint what this recipe matches: a `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
         diff: Paint what differs in this model, side by side with it.
-        verify: Run this model too, and paint the node at which they part.
+        verify: Run both models, and paint how far apart they are at each node, and where they part.
         scan: Paint what the model can do to the machine that runs it.
         weights: Put statistics and histograms of all weights into the page. Reads them all.
+        profile: Run the model on inputs that are made up, and paint what each node takes, where the engine says so.
+        engine: What runs models: openvino, reference, tensorflow, or auto for the first that can.
         browser: Open the browser.
         port: The port of the local server; 0 for any that is free.
         force: Replace what is there.
@@ -142,6 +152,7 @@ def view_model(
         tfsmith view saved_model
         tfsmith view saved_model -o page.html --scan
         tfsmith view model.pb --diff changed.pb -o changes.html
+        tfsmith view model.pb --profile -o times.html
     """
     step = progress or _silent
     step("opening")
@@ -150,12 +161,14 @@ def view_model(
         raise UsageError("a page is HTML", path=out, remedy="give it a name that ends in .html")
     if diff is not None and verify is not None:
         raise UsageError("{diff} and {verify} both show a second model", remedy="give one of them")
+    if engine != "auto" and verify is None and not profile:
+        raise UsageError("{engine} goes with what runs a model", remedy="add {verify} or {profile}, or leave it out")
     if recipe is None and any(name in options for name in MATCHING):
         raise UsageError("options of matching go with {recipe}", remedy="add {recipe}, or leave them out")
     step("looking at the graph")
     notes = _warnings(opened)
     networks = [] if notes else _networks(opened)
-    models = [page_data(opened, networks=networks, recognised=recognised_scopes(opened) if networks else {})]
+    models = [_page_data(opened, networks)]
     overlays: list[Overlay] = []
     if recipe is not None:
         step("matching")
@@ -163,13 +176,16 @@ def view_model(
     if diff is not None:
         step("comparing")
         other = open_model(diff, {})
-        models.append(page_data(other))
+        models.append(_page_data(other))
         overlays += _diff_overlays(opened, other)
     if verify is not None:
         step("verifying")
         other = open_model(verify, {})
-        models.append(page_data(other))
-        overlays.append(_verify_overlay(opened, other))
+        models.append(_page_data(other))
+        overlays.append(_verify_overlay(opened, other, engine))
+    if profile:
+        step("profiling")
+        overlays.append(_profile_overlay(opened, engine))
     if scan:
         step("scanning")
         overlays.append(_scan_overlay(opened))
@@ -196,6 +212,13 @@ def view_model(
     }
     server = PageServer(make, answers, port)
     return Viewed(opened, "", tuple(overlays), notes, None, server, browser)
+
+
+def _page_data(model: Model, networks: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """What the page shows of a model; of one that is cut off, not what it would compute."""
+    is_whole = model.has_graph and not _warnings(model)
+    scopes = recognised_scopes(model) if is_whole else {}
+    return page_data(model, networks=networks, recognised=scopes, is_raised=is_whole)
 
 
 def _silent(step: str) -> None:
@@ -379,30 +402,114 @@ def _change_text(change: Any) -> str:
     return _cut("; ".join(words))
 
 
-def _verify_overlay(one: Model, other: Model) -> Overlay:
-    """Both are run; where they part, and which outputs differ."""
+def _verify_overlay(one: Model, other: Model, engine: str) -> Overlay:
+    """Both are run, and compared at each node that both have: where they part, and how far apart they are behind it."""
     from tfsmith.ir.node import parse_input
-    from tfsmith.verbs.verify import verify
+    from tfsmith.verbs.verify import verify_each_node
 
-    found = verify(one, other, bisect=True)
+    found = verify_each_node(one, other, engine=engine)
     marks = []
-    if found.parted is not None:
-        most = "" if found.parted.max_abs is None else f", by at most {found.parted.max_abs:.3g}"
-        marks.append(Mark("parts", found.parted.node, "", _cut(f"{found.parted.reason}{most}")))
     for output in found.outputs:
         text = _cut(output.reason or f"same: at most {output.max_abs:.3g} apart")
-        kind = "same" if output.is_same else "differs"
-        marks.append(Mark(kind, parse_input(output.tensor_a).node, "", f"output {output.key}: {text}"))
+        kind = "differs" if output.reason else "same"
+        sheet, node = place_of(one, parse_input(output.tensor_a).node) or ("", "")
+        marks.append(Mark(kind, node, sheet, f"output {output.key}: {text}", _finite(output.max_abs)))
+    inner: list[Mark] = []
+    for compared in found.nodes:
+        is_first = found.parted is not None and found.parted.node == compared.node
+        kind = "same" if not compared.max_abs else "close"
+        kind = "parts" if is_first else "differs" if compared.reason else kind
+        sheet, node = place_of(one, compared.node) or ("", "")
+        apart = "" if compared.max_abs is None else f"at most {compared.max_abs:.3g} apart"
+        text = ", ".join(part for part in (compared.reason, apart) if part)
+        inner.append(Mark(kind, node, sheet, _cut(text), _finite(compared.max_abs)))
+    grave = [mark for mark in inner if mark.kind in ("parts", "differs")]
+    marks = [*grave[:1], *marks, *grave[1:], *(mark for mark in inner if mark.kind in ("close", "same"))]
     answer = "The models agree." if found.is_same else "The models do not agree."
     notes = [answer, *(str(line) for line in found.remarks), *(str(note) for note in found.notes)]
-    if found.parted is not None:
-        notes.append(f"{plural(found.parted.checked, 'node')} before it, and beside it, agree.")
+    counted = f"{plural(len(found.nodes), 'node')} compared, {human_count(len(grave))} differ by more than is usual"
+    notes.append(counted)
     kinds = {
         "parts": ("they part here", "≠", _RED),
-        "differs": ("an output that differs", "✗", _AMBER),
-        "same": ("an output that is the same", "=", _GREEN),
+        "differs": ("differs", "✗", _AMBER),
+        "close": ("as near as is usual", "≈", _BLUE),
+        "same": ("the same", "=", _GREEN),
     }
-    return Overlay("verify", "verify", kinds, marks, notes, -1)
+    return Overlay("verify", "verify", kinds, marks[:_MOST_MARKS], notes, -1, "difference")
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and isfinite(value) else None
+
+
+def _profile_overlay(model: Model, engine: str) -> Overlay:
+    """The model is run on inputs that are made up; what each node takes, as the engine says it.
+
+    OpenVINO loses the names of what it moves to another layout. Where that is most of the time, and no engine was
+    named, the reference engine says it.
+    """
+    from tfsmith.engines.program import make_program
+
+    program = make_program(model)
+    found = _profiled(program, engine)
+    notes: list[str] = []
+    if engine == "auto" and found.times.get(("", ""), 0.0) > sum(found.times.values()) / 2:
+        notes.append(f"{found.ran} does not say which nodes take most of the time, so the reference engine ran it")
+        found = _profiled(program, "reference")
+    times: dict[tuple[str, str], float] = {}
+    for (function, name), seconds in found.times.items():
+        place = (function, name) if function else place_of(model, name) or ("", "")
+        times[place] = times.get(place, 0.0) + seconds / _PROFILED_RUNS
+    total = sum(times.values())
+    nowhere = times.pop(("", ""), 0.0)
+    marks = []
+    for (sheet, node), seconds in sorted(times.items(), key=lambda item: -item[1]):
+        share = seconds / total if total else 0.0
+        kind = next(kind for least, kind in _HEAT if share >= least)
+        marks.append(Mark(kind, node, sheet, f"{seconds * 1e3:.3g} ms, {share:.1%}", seconds))
+    notes.insert(0, f"{total * 1e3:.3g} ms on {found.ran}, the mean of {_PROFILED_RUNS} runs")
+    notes.append(_cut(f"inputs: {found.inputs or 'none'}"))
+    if nowhere:
+        notes.append(f"{nowhere / total:.1%} of it the engine gives to no node")
+    kinds = {
+        "hot": ("a tenth of the time or more", "▲", _RED),
+        "warm": ("a hundredth or more", "△", _AMBER),
+        "cool": ("less", "·", _GRAY),
+    }
+    return Overlay("profile", "profile", kinds, marks[:_MOST_MARKS], notes, 0, "seconds")
+
+
+@record
+class _Profiled:
+    """What the nodes of a program take: seconds of several runs by function and node, of no node under "", ""."""
+
+    ran: str
+    inputs: str
+    times: Mapping[tuple[str, str], float]
+
+
+def _profiled(program: ModelProgram, engine: str) -> _Profiled:
+    import numpy
+
+    from tfsmith.engines.protocol import Clock
+    from tfsmith.engines.runner import compile_program
+    from tfsmith.engines.samples import InputMaker, pair_inputs
+    from tfsmith.verbs.run import engine_options
+
+    maker = InputMaker(program, program, pair_inputs(program, program))
+    fed = maker.make(1, numpy.random.default_rng(0))
+    clock = Clock()
+    with compile_program(program, engine, replace(engine_options(), clock=clock)) as runner:
+        runner.run(fed, warn=False)  # the first run is none that counts
+        clock.times.clear()
+        for _ in range(_PROFILED_RUNS):
+            runner.run(fed, warn=False)
+        ran = f"{runner.engine} {runner.version}"
+    if not clock.times:
+        remedy = "name one that does: {engine='reference'}"
+        raise UsageError(f"the engine {ran} does not say what each node takes", path=program.path, remedy=remedy)
+    sizes = ", ".join(f"{key} {list(values.shape)}" for key, values in fed.items())
+    return _Profiled(ran, sizes, clock.times)
 
 
 def _scan_overlay(model: Model) -> Overlay:

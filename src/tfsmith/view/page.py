@@ -27,12 +27,14 @@ class Mark:
         node: The node; empty for what concerns no node.
         sheet: The function that it is in; empty for the graph.
         text: What there is to say about it.
+        value: What was measured there; None if nothing was.
     """
 
     kind: str
     node: str = ""
     sheet: str = ""
     text: str = ""
+    value: float | None = None
 
 
 @record
@@ -42,10 +44,13 @@ class Overlay:
     Attributes:
         name: What the page calls it.
         title: The title of its tab.
-        kinds: For each kind of mark its label, its sign and its color. White text must be readable on the color.
+        kinds: For each kind of mark its label, its sign and its color, the gravest first. White text must be readable
+            on the color.
         marks: The marks, in the order of the list.
         notes: Sentences above the list.
         side: Which of two models it belongs to, 0 or 1; -1 for both.
+        measure: What the values are: "seconds", which add up in a scope, or "difference", of which a scope has the
+            largest; empty where there are none.
     """
 
     name: str
@@ -54,17 +59,23 @@ class Overlay:
     marks: Sequence[Mark] = ()
     notes: Sequence[str] = field(default_factory=tuple)
     side: int = 0
+    measure: str = ""
 
     def facts(self) -> dict[str, Any]:
         """As plain data."""
         kinds = {
             key: {"label": label, "sign": sign, "color": color} for key, (label, sign, color) in self.kinds.items()
         }
-        marks = [{"kind": one.kind, "node": one.node, "sheet": one.sheet, "text": one.text} for one in self.marks]
+        marks = [
+            {"kind": one.kind, "node": one.node, "sheet": one.sheet, "text": one.text}
+            | ({} if one.value is None else {"value": one.value})
+            for one in self.marks
+        ]
         return {
             "name": self.name,
             "title": self.title,
             "side": self.side,
+            "measure": self.measure,
             "kinds": kinds,
             "marks": marks,
             "notes": [str(note) for note in self.notes],

@@ -7,7 +7,8 @@ and a tenth of that when they are packed.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from itertools import takewhile
 from math import isfinite
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -25,12 +26,13 @@ from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.passes.interface import collected, guess_outputs
 from tfsmith.passes.variables import find_value, restore_sources
+from tfsmith.view.raised_graph import RAISED_OPS, RaisedBody, RaisedNode, raised_graph
 from tfsmith.view.summary import attr_facts, collection_facts, signature_facts, summary_facts, variable_facts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["GRAPH", "page_data", "tensor_facts", "tensor_of", "weight_tensors"]
+__all__ = ["GRAPH", "page_data", "place_of", "tensor_facts", "tensor_of", "weight_tensors"]
 
 GRAPH = ""
 """The name of the graph's own sheet; a function's sheet has the function's name."""
@@ -42,6 +44,8 @@ _AT_ONCE = 1 << 20
 _SAID = frozenset({"_output_shapes"})
 """Attributes that say what shape inference finds, too."""
 _MOST_COLLECTED = 200
+_RAISED = "raised "
+"""Before the names of ops in the table that only the raised graph has."""
 
 
 class _Table:
@@ -70,6 +74,7 @@ def page_data(
     *,
     networks: Iterable[Mapping[str, Any]] = (),
     recognised: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    is_raised: bool = False,
 ) -> dict[str, Any]:
     """All that the page shows of a model. Decodes every node, reads no weight.
 
@@ -77,6 +82,7 @@ def page_data(
         model: The model.
         networks: What was recognised in it, as `Network.facts` has it.
         recognised: For each function, scopes of nodes by what was recognised, as `recognised_scopes` has them.
+        is_raised: Whether the page shows the raised graph, too.
 
     Raises:
         InvalidModelError: Two nodes have one name.
@@ -89,7 +95,7 @@ def page_data(
         "signatures": {},
         "collections": {},
         "sheets": [],
-        "recognised": {},
+        "raised": {},
     }
     if not model.has_graph:
         return facts | {"tables": _tables_facts(_Tables(), model)}
@@ -100,13 +106,15 @@ def page_data(
     bodies: list[Body] = [model.graph, *model.graph.library.values()]
     facts["sheets"] = [_sheet(body, inference, tables) for body in bodies]
     facts["sheets"][0] |= {"outputs": _outputs(model), "keys": _keys(model)}
+    if is_raised:
+        graph, *_ = facts["sheets"]
+        raised = raised_graph(model, [graph["names"][number] for number in graph["outputs"]])
+        facts["raised"] = {
+            sheet["name"]: _raised_sheet(sheet, raised[sheet["name"]], recognised.get(sheet["name"], {}), tables)
+            for sheet in facts["sheets"]
+            if sheet["name"] in raised
+        }
     facts["tables"] = _tables_facts(tables, model)
-    facts["recognised"] = {
-        sheet["name"]: [scopes.get(name, name.rpartition("/")[0]) for name in sheet["names"]]
-        for sheet in facts["sheets"]
-        for scopes in [recognised.get(sheet["name"])]
-        if scopes
-    }
     return facts
 
 
@@ -121,6 +129,10 @@ def _tables_facts(tables: _Tables, model: Model) -> dict[str, Any]:
 
 
 def _op_facts(name: str, model: Model, is_function: bool) -> dict[str, Any]:
+    if name.startswith(_RAISED):
+        op = name.removeprefix(_RAISED)
+        kind = "constant" if op == "Weight" else "op"
+        return {"name": op, "kind": kind, "doc": RAISED_OPS[op], "traits": ["raised"]}
     definition = model.graph.op_def(name)
     found = traits(name, model.graph.op_def) or Trait(0)
     kind = "op"
@@ -204,6 +216,139 @@ def _sheet(body: Body, inference: Inference, tables: _Tables) -> dict[str, Any]:
         "args": len(args),
         "rets": len(rets),
     }
+
+
+def _raised_sheet(
+    sheet: Mapping[str, Any], body: RaisedBody, scopes: Mapping[str, str], tables: _Tables
+) -> dict[str, Any]:
+    """A sheet in which nodes of the raised graph stand for those that they are made of, in the same columns.
+
+    `covers` has for each node the numbers of the nodes that it stands for, and `scopes` the scope that it is in.
+    """
+    names: list[str] = sheet["names"]
+    count = len(names)
+    numbers = {name: number for number, name in enumerate(names)}
+    owner = {name: one for one in body.made.values() for name in one.nodes}
+    sources = _sources(sheet)
+
+    def source(number: int) -> int:
+        """The node whose value a node has, in the raised graph."""
+        for _ in range(count):
+            name = names[number] if 0 <= number < count else ""
+            if name in owner:
+                return numbers[owner[name].name]
+            if name in body.weights:
+                return numbers.get(body.weights[name], number)
+            if name not in body.views or body.views[name] not in numbers:
+                return number
+            number = numbers[body.views[name]]
+        return number
+
+    def inputs(number: int) -> list[tuple[int, int]]:
+        made = owner.get(names[number])
+        if names[number] in body.weights.values():
+            return []
+        nodes = {number} if made is None else {numbers[name] for name in made.nodes}
+        found: dict[tuple[int, int], None] = {}
+        todo, seen = [number], {number}
+        while todo:  # of a view only what it is a view of counts, not how its shape is computed
+            each = todo.pop()
+            for one, output in sources[each][: 1 if names[each] in body.views else None]:
+                if output == CONTROL or one in seen:
+                    continue
+                if one in nodes:
+                    seen.add(one)
+                    todo.append(one)
+                elif source(one) != number:
+                    found[source(one), output] = None
+        return list(found)
+
+    ends = [number for number in sheet.get("outputs", ()) if not sheet["rets"]] + list(
+        range(count - sheet["rets"], count)
+    )
+    todo, kept = [source(number) for number in ends], dict[int, list[tuple[int, int]]]()
+    while todo:
+        number = todo.pop()
+        if 0 <= number < count and number not in kept:
+            kept[number] = inputs(number)
+            todo += [one for one, _ in kept[number]]
+    order = sorted(kept)
+    place = {number: at for at, number in enumerate(order)}
+    rows: list[int] = []
+    for number in order:
+        rows.append(len(kept[number]))
+        for one, output in kept[number]:
+            rows += [place.get(one, one), output if one < 0 or names[one] not in owner else 0]
+    made = {number: body.made.get(names[number]) for number in order}
+    weights = set(body.weights.values())
+    readers = {root: numbers[name] for name, root in body.weights.items() if name in numbers}
+    return {
+        "name": sheet["name"],
+        "names": [names[number] for number in order],
+        "ops": [_raised_op(made[number], names[number] in weights, sheet["ops"][number], tables) for number in order],
+        "inputs": rows,
+        "types": [sheet["types"][readers.get(names[number], number)] for number in order],
+        "attrs": [
+            sheet["attrs"][number] if one is None else tables.attrs.number(json.dumps(one.attrs, default=str))
+            for number, one in made.items()
+        ],
+        "devices": [sheet["devices"][number] for number in order],
+        "missing": sheet["missing"],
+        "args": sum(number < sheet["args"] for number in order),
+        "rets": sum(number >= count - sheet["rets"] for number in order),
+        "outputs": [place[source(number)] for number in sheet.get("outputs", ()) if source(number) in place],
+        "keys": {str(place[number]): key for number, key in sheet.get("keys", {}).items() if number in place},
+        "covers": [[] if one is None else sorted(numbers[name] for name in one.nodes) for one in made.values()],
+        "scopes": _raised_scopes(order, kept, names, scopes, weights),
+    }
+
+
+def _raised_scopes(
+    order: Sequence[int],
+    inputs: Mapping[int, Sequence[tuple[int, int]]],
+    names: Sequence[str],
+    scopes: Mapping[str, str],
+    weights: Set[str],
+) -> list[str]:
+    """The scope of each node: by layers inside of the scope that has them all, else by name.
+
+    A weight is where it is taken, if that is one place.
+    """
+    parents = [names[number].split("/")[:-1] for number in order if names[number] in scopes]
+    same = takewhile(lambda parts: len(set(parts)) == 1, zip(*parents, strict=False))
+    common = "/".join(parts[0] for parts in same)
+    users: dict[int, list[int]] = {}
+    for number in order:
+        for one, _ in inputs[number]:
+            users.setdefault(one, []).append(number)
+
+    def scope(number: int) -> str:
+        found = scopes.get(names[number])
+        if found is None:
+            return names[number].rpartition("/")[0]
+        return f"{common}/{found.partition('/')[2]}" if common else found
+
+    return [
+        scope(users[number][0] if names[number] in weights and len(users.get(number, ())) == 1 else number)
+        for number in order
+    ]
+
+
+def _raised_op(made: RaisedNode | None, is_weight: bool, op: int, tables: _Tables) -> int:
+    if made is not None:
+        return tables.ops.number(f"{_RAISED}{made.op}")
+    return tables.ops.number(f"{_RAISED}Weight") if is_weight else op
+
+
+def _sources(sheet: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
+    """The inputs of each node of a sheet: the number of a node, and of its output."""
+    flat, at, found = sheet["inputs"], 0, []
+    for _ in sheet["names"]:
+        count = flat[at]
+        pairs = flat[at + 1 : at + 1 + 2 * count]
+        found.append(list(zip(pairs[::2], pairs[1::2], strict=True)))
+        at += 1 + 2 * count
+    return found
 
 
 def _resolved(body: Body, text: str) -> Endpoint:
@@ -301,6 +446,29 @@ def _cut_collections(facts: dict[str, Any]) -> dict[str, Any]:
         key: {"kind": one["kind"], "count": len(one["values"]), "values": one["values"][:_MOST_COLLECTED]}
         for key, one in facts.items()
     }
+
+
+def place_of(model: Model, name: str) -> tuple[str, str] | None:
+    """The sheet and the node that a node of the flat graph was, in which calls are replaced by what they call.
+
+    There the nodes of a body are named "call/node". None if there is no such node.
+    """
+    body: Body = model.graph
+    for _ in range(name.count("/") + 1):
+        if name in body.by_name:
+            return (body.name if isinstance(body, Function) else GRAPH), name
+        at = name.find("/")
+        while at > 0 and name[:at] not in body.by_name:
+            at = name.find("/", at + 1)
+        if at <= 0:
+            return None
+        call = body[name[:at]]
+        found = call.attrs.get("f")
+        called = call.op if call.op in model.graph.library else found.funcs[0].name if found and found.funcs else ""
+        if called not in model.graph.library:
+            return None
+        body, name = model.graph.library[called], name[at + 1 :]
+    return None
 
 
 # Weights

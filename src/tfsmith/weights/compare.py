@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.ir.tensor import Tensor
@@ -14,7 +15,7 @@ from tfsmith.weights.table import plain_number
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Comparison", "Verdict", "compare_weights", "pair_weights"]
+__all__ = ["Comparison", "Verdict", "compare_weights", "pair_weights", "same_values"]
 
 Verdict = Literal["same", "close", "differs", "shape", "dtype", "only in first", "only in second"]
 
@@ -66,9 +67,7 @@ def compare_weights(
 ) -> Iterator[Comparison]:
     """Compares weight by weight, by name (`pair_weights`). Reads both in pieces: memory does not grow with them.
 
-    Where one of them is a Keras file, whose names may be those of layers or mere numbers, what no name pairs is paired
-    by value, and last by a shape that only one weight of each has; its name then tells both. What one file holds twice
-    counts as what it is a copy of.
+    Weights of a Keras file are paired by more than names (`pair_weights`).
 
     Args:
         first: Some weights.
@@ -78,10 +77,7 @@ def compare_weights(
     Raises:
         ChecksumError: Values are not what was written.
     """
-    pairs = pair_weights(first, second)
-    if any(isinstance(one, Weights) and one.keras is not None for one in (first, second)):
-        pairs = iter(_pair_the_rest(list(pairs)))
-    for name, one, other in sorted(pairs, key=lambda pair: pair[0]):
+    for name, one, other in sorted(pair_weights(first, second), key=lambda pair: pair[0]):
         if one is None or other is None:
             verdict: Verdict = "only in second" if one is None else "only in first"
             yield Comparison(name, verdict, one, other)
@@ -91,14 +87,24 @@ def compare_weights(
             yield _compare(name, one, other, tolerance)
 
 
-def pair_weights(
-    first: Mapping[str, Tensor], second: Mapping[str, Tensor]
-) -> Iterator[tuple[str, Tensor | None, Tensor | None]]:
+_Named = tuple[str, "Tensor | None", "Tensor | None"]
+
+
+def pair_weights(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Iterable[_Named]:
     """The weights of both that belong together, with the name that they share; None where one has no such weight.
 
     They are paired by key, then by the names of the variables that the keys mean (`Weights.names`), so that a frozen
-    constant meets the variable that it was.
+    constant meets the variable that it was. Reads no value, unless one of them is a Keras file, whose names may be
+    those of layers or mere numbers: what no name pairs is then paired by value; by a name that differs only in the
+    number that TensorFlow puts behind it; last by a shape that only one weight of each has. The name of such a pair
+    tells both. What one file holds twice counts as what it is a copy of.
     """
+    pairs = _pair_by_name(first, second)
+    is_keras = any(isinstance(one, Weights) and one.keras is not None for one in (first, second))
+    return _pair_the_rest(list(pairs)) if is_keras else pairs
+
+
+def _pair_by_name(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Iterator[_Named]:
     left = dict(second)
     others: list[str] = []
     for key, tensor in first.items():
@@ -120,45 +126,55 @@ def pair_weights(
         yield _names(second, key)[0] if _names(second, key) else key, None, tensor
 
 
-def _copies(done: list[_Named], left: dict[str, Tensor], right: dict[str, Tensor]) -> Iterator[_Named]:
-    """What a file holds once more under another name, as Keras 3 exports models, with what it is a copy of."""
-    from tfsmith.weights.pairs import pair_by_value
-
-    for side, rest in ((1, left), (2, right)):
-        while rest:
-            paired = [(name, other if side == 1 else one) for name, one, other in done]
-            partners = {name: tensor for name, tensor in paired if tensor is not None}
-            found = pair_by_value(rest, partners)
-            for pair in found:
-                copy, partner = rest.pop(pair.first), partners[pair.second]
-                first, second = (copy, partner) if side == 1 else (partner, copy)
-                yield f"{pair.second} = {pair.first}", first, second
-            if not found:
-                break
-
-
-_Named = tuple[str, "Tensor | None", "Tensor | None"]
-
-
 def _pair_the_rest(pairs: list[_Named]) -> list[_Named]:
-    """The pairs, and what has no partner by name paired by value, then by a shape that fits once."""
+    """The pairs, and what has no partner by name paired by more than that."""
     from tfsmith.weights.pairs import pair_by_value  # names pair nearly all files
 
     left = {name: one for name, one, other in pairs if one is not None and other is None}
     right = {name: other for name, one, other in pairs if other is not None and one is None}
     done = [pair for pair in pairs if pair[1] is not None and pair[2] is not None]
-    found = [(pair.first, pair.second) for pair in pair_by_value(left, right)]
-    used = {name for pair in found for name in pair}
-    for name, tensor in left.items():
-        fitting = [other for other in right if other not in used and right[other].shape == tensor.shape]
-        alone = sum(other not in used and left[other].shape == tensor.shape for other in left) == 1
-        if name not in used and alone and len(fitting) == 1:
-            found.append((name, fitting[0]))
-    for one, other in found:
-        done.append((one if one == other else f"{one} = {other}", left.pop(one), right.pop(other)))
+
+    def take(found: Iterable[tuple[str, str]]) -> None:
+        for one, other in found:
+            done.append((one if one == other else f"{one} = {other}", left.pop(one), right.pop(other)))
+
+    take([(pair.first, pair.second) for pair in pair_by_value(left, right)])
+    take(_alike(left, right, lambda name, tensor: (_COPY.sub("", name), tensor.shape.dims)))
     done += _copies(done, left, right)
+    take(_alike(left, right, lambda _, tensor: tensor.shape.dims))
     done += [(name, tensor, None) for name, tensor in left.items()]
     return done + [(name, None, tensor) for name, tensor in right.items()]
+
+
+_COPY = re.compile(r"_\d+$")
+
+
+def _alike(
+    first: Mapping[str, Tensor], second: Mapping[str, Tensor], key: Callable[[str, Tensor], object]
+) -> list[tuple[str, str]]:
+    """The names of those whose key only one weight of each has."""
+    sides: list[dict[object, list[str]]] = [{}, {}]
+    for found, weights in zip(sides, (first, second), strict=True):
+        for name, tensor in weights.items():
+            found.setdefault(key(name, tensor), []).append(name)
+    return [(names[0], others[0]) for shared, names in sides[0].items()
+            if len(names) == 1 and len(others := sides[1].get(shared, [])) == 1]  # fmt: skip
+
+
+def _copies(done: Sequence[_Named], left: dict[str, Tensor], right: dict[str, Tensor]) -> Iterator[_Named]:
+    """What a file holds once more under another name, as Keras 3 exports models, with the partner of the original."""
+    from tfsmith.weights.pairs import pair_by_value
+
+    for side, rest in ((1, left), (2, right)):
+        while rest:
+            originals = {name: tensor for name, *both in done if (tensor := both[side - 1]) is not None}
+            partners = {name: both[2 - side] for name, *both in done}
+            found = pair_by_value(rest, originals)
+            for pair in found:
+                copy, partner = rest.pop(pair.first), partners[pair.second]
+                yield (f"{pair.second} = {pair.first}", *((copy, partner) if side == 1 else (partner, copy)))
+            if not found:
+                break
 
 
 def _names(weights: Mapping[str, Tensor], key: str) -> tuple[str, ...]:
@@ -185,6 +201,13 @@ def _compare(name: str, one: Tensor, other: Tensor, tolerance: float) -> Compari
     elif verdict == "close" and not tolerance and one.dtype.base.name != "bool":
         verdict = "differs"  # such as a zero that lost its sign: equal as numbers, but not bit for bit
     return Comparison(name, verdict, one, other, largest, unequal)
+
+
+def same_values(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors of numbers have the same type, shape and bytes. Reads both in pieces, up to a difference."""
+    if one.shape != other.shape or one.dtype.base != other.dtype.base:
+        return False
+    return all(left.tobytes() == right.tobytes() for left, right in _pairs(one, other))
 
 
 def _compare_strings(name: str, one: Tensor, other: Tensor) -> Comparison:

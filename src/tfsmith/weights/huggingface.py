@@ -7,6 +7,7 @@ transformers names the variables of its TensorFlow models so that the names of t
 - `kernel` is a `weight` that lies the other way round: reversed, or for images [height, width, in, out] turned into
   [out, in, height, width]; `weight`, as GPT-2's projections have it, stays as it is
 - `gamma`, `beta`, `embeddings`, `moving_mean`, `moving_variance` have other names; anything else keeps its own
+- a bias that is a row, a scale that is a list of one, and the scales of some layers have other shapes
 - a model without a head (`tf_bert_model`) has no level for itself in PyTorch (`bert.`)
 """
 
@@ -21,9 +22,10 @@ from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.names import training_names
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_views import ReshapedTensor, TransposedTensor, read_pieces
+from tfsmith.ir.tensor_views import ReshapedTensor, TransposedTensor
 from tfsmith.ir.weights import Weights
 from tfsmith.records import replace
+from tfsmith.weights.compare import same_values
 from tfsmith.weights.mapping import Mapped
 
 __all__ = ["check_config", "map_huggingface", "pytorch_name"]
@@ -47,6 +49,8 @@ _LAST = MappingProxyType(
     }
 )
 _KERNELS = frozenset({"kernel", "depthwise_kernel", "pointwise_kernel"})
+_OTHERS = MappingProxyType({"pos_proj": "pos_key_proj", "pos_q_proj": "pos_query_proj"})
+"""What DeBERTa's second version calls otherwise in PyTorch, and the first does not."""
 _PROJECTIONS = frozenset({"emb_projs", "out_projs"})
 """Transformer-XL's projections lie the other way round whatever they are called."""
 _REMEDY = "pass the tf_model.h5 of a transformers model, or a map of your own; {draft_map} drafts one from two files"
@@ -56,6 +60,8 @@ def pytorch_name(name: str) -> str:
     """The name that a weight of a TensorFlow model of transformers has in PyTorch, the model's own level included."""
     words = re.sub(r"(^|/)[^/]*___", r"\1", name.removesuffix(":0")).replace("_._", "/").split("/")
     words = [word for word in words if word]
+    if words[0].startswith("tf_deberta_v2"):
+        words = [_OTHERS.get(word, word) for word in words]
     if len(words) > 1 and _has_level_zero(words):
         words = words[1:]
     return ".".join([*words[:-1], _LAST.get(words[-1], words[-1])])
@@ -93,7 +99,7 @@ def map_huggingface(weights: Weights, config: Mapping[str, Any] | None = None) -
         tensor = _turned(stored[key], weights[key], weights)
         if plain not in made:
             made[plain], firsts[plain] = tensor, key
-        elif not _same(made[plain], tensor):
+        elif not same_values(made[plain], tensor):
             what = f"{firsts[plain]!r} and {key!r} both become {plain!r}, but their values differ"
             raise InvalidModelError(what, path=weights.path, remedy=_REMEDY)
     tied = [name for name in made if name.endswith(".decoder.bias") and f"{name[:-13]}.bias" in made]
@@ -137,35 +143,37 @@ def _base_prefix(names: Iterable[str], targets: Iterable[str], config: Mapping[s
 
 def _turned(name: str, tensor: Tensor, weights: Mapping[str, Tensor]) -> Tensor:
     """The tensor as PyTorch has it."""
-    scope, _, last = name.rpartition("/")
-    rank, dims = tensor.shape.rank or 0, tensor.shape.dims or ()
+    last = name.rpartition("/")[2]
+    rank = tensor.shape.rank or 0
     if last == "depthwise_kernel" and rank == 3:
         return TransposedTensor(tensor, (1, 2, 0))
     if last in _KERNELS or _PROJECTIONS & set(name.replace("_._", "/").split("/")):
         axes = (3, 2, 0, 1) if last == "kernel" and rank == 4 else tuple(reversed(range(rank)))
         return tensor if rank < 2 else TransposedTensor(tensor, axes)
-    if last == "bias" and rank == 2 and dims[0] == 1 and f"{scope}/weight" in weights:
-        return ReshapedTensor(tensor, Shape(dims[1:]))  # GPT-2's projections keep their bias as a row
-    return tensor
+    sizes = _sizes(name, tensor.shape.dims or (), weights)
+    return tensor if sizes == tensor.shape.dims else ReshapedTensor(tensor, Shape(sizes))
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
-    if one.shape != other.shape or one.dtype.base != other.dtype.base:
-        return False
-    import hashlib
-
-    sums = []
-    for tensor in (one, other):
-        found = hashlib.sha256()
-        for piece in read_pieces(tensor):
-            found.update(piece.tobytes())
-        sums.append(found.digest())
-    return sums[0] == sums[1]
+def _sizes(name: str, dims: tuple[int, ...], weights: Mapping[str, Tensor]) -> tuple[int, ...]:
+    """The sizes that a weight has in PyTorch which lies alike."""
+    scope, _, last = name.rpartition("/")
+    if last == "bias" and len(dims) == 2 and dims[0] == 1:
+        return dims[1:]  # GPT-2's projections and CTRL's head keep it as a row
+    if last == "bias" and len(dims) == 1 and f"{scope}/depthwise_kernel" in weights:
+        return (*dims, 1)  # ConvBERT's separable convolutions
+    if last == "logit_scale" and dims == (1,):
+        return ()  # CLIP and its like
+    if last == "weight_g" and dims[1:] == (1, 1):
+        return (1, 1, dims[0])  # the norms of the kernels of wav2vec 2.0 and HuBERT
+    if last.startswith("layer_scale") and len(dims) == 1 and "/swiftformer/" in name:
+        return (*dims, 1, 1)
+    return dims
 
 
 _LAYERS = re.compile(r"(?:^|\.)(encoder|decoder)?\.?(?:layer|layers|block|h|albert_layer_groups)\.(\d+)\.")
 _WORDS = re.compile(r"(?:^|\.)(word_embeddings|wte|shared|model\.decoder\.embed_tokens)\.weight$")
-_HIDDEN = ("hidden_size", "d_model", "n_embd", "dim")
+_PARTS = re.compile(r"(?:^|\.)(vision|text)_model\.")
+_WIDTHS = ("input_embedding_size", "word_embed_proj_dim", "embedding_size", "hidden_size", "d_model", "n_embd", "dim")
 _DEPTHS = MappingProxyType(
     {
         "encoder": ("encoder_layers", "num_hidden_layers", "num_layers"),
@@ -181,19 +189,30 @@ def check_config(weights: Mapping[str, Tensor], config: Mapping[str, Any]) -> No
     Raises:
         InvalidModelError: One of them is another; names the weight and the field.
     """
-    counts: dict[str, int] = {}
-    width_fields = ("embedding_size", *_HIDDEN) if "embedding_size" in config else _HIDDEN
+    counts: dict[tuple[str, str], int] = {}
     for name, tensor in weights.items():
         dims = tensor.shape.dims or ()
+        part = _part(name, config)
+        sizes = config[part] if part else config
         if _WORDS.search(name) and len(dims) == 2:
-            _check(name, dims[0], config, ("vocab_size",), "rows")
-            _check(name, dims[1], config, width_fields, "columns")
+            _check(name, dims[0], sizes, ("vocab_size",), "rows")
+            _check(name, dims[1], sizes, _WIDTHS, "columns")
         found = None if "albert_layer_groups" in name else _LAYERS.search(name)
         if found:
-            side = found[1] or ""
-            counts[side] = max(counts.get(side, 0), int(found[2]) + 1)
-    for side, count in counts.items():
-        _check(f"{side or 'model'} with {count} layers", count, config, _DEPTHS[side], "layers")
+            place = (part, found[1] or "")
+            counts[place] = max(counts.get(place, 0), int(found[2]) + 1)
+    for (part, side), count in counts.items():
+        sizes = config[part] if part else config
+        if isinstance(sizes.get("depths"), list):  # layers are counted anew in each stage
+            continue
+        _check(f"{side or 'model'} with {count} layers", count, sizes, _DEPTHS[side], "layers")
+
+
+def _part(name: str, config: Mapping[str, Any]) -> str:
+    """The field of the config that speaks of this weight, in models of two parts, such as CLIP; "" for others."""
+    found = _PARTS.search(name)
+    field = f"{found[1]}_config" if found else ""
+    return field if isinstance(config.get(field), dict) else ""
 
 
 def _check(name: str, size: int, config: Mapping[str, Any], fields: Sequence[str], what: str) -> None:

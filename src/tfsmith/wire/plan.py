@@ -53,6 +53,10 @@ def encode_field(number: int, payload: bytes) -> bytes:
     return tag(number) + encode_varint(size) + payload
 
 
+_SHORT = 1 << 10
+"""Literal bytes up to this size become one part with their neighbours."""
+
+
 class WritePlan:
     """Ordered literal bytes, spans and streams of a known total size. Nothing is read until it is written."""
 
@@ -63,15 +67,18 @@ class WritePlan:
         self.size = 0
 
     def add(self, part: bytes | Span | Stream) -> None:
-        """Adds bytes, or a span or stream that will be copied. Neighbouring spans of one file are joined."""
+        """Adds bytes, or a span or stream that will be copied. Joins neighbours: spans of one file, short bytes."""
         size = len(part)
         if not size:
             return
         self.size += size
-        if isinstance(part, bytes):
-            self._parts.append(part)
-            return
         last = self._parts[-1] if self._parts else None
+        if isinstance(part, bytes):
+            if isinstance(last, bytes) and len(last) + size <= _SHORT:
+                self._parts[-1] = last + part
+            else:
+                self._parts.append(part)
+            return
         if isinstance(part, Span) and isinstance(last, Span) and last.source is part.source and last.stop == part.start:
             self._parts[-1] = Span(part.source, last.start, part.stop)
             return
@@ -83,7 +90,7 @@ class WritePlan:
             return
         first = other._parts[0]
         self.add(first)
-        self._parts += other._parts[1:]
+        self._parts.extend(other._parts[1:])
         self.size += other.size - len(first)
 
     def add_field(self, number: int, payload: bytes | Span | WritePlan) -> None:

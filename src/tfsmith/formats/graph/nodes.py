@@ -112,18 +112,26 @@ def plan_attr(attr: Attr) -> WritePlan:
     plan = WritePlan()
     if attr.tensor is not None:
         plan.add_field(_TENSOR, plan_tensor(attr.tensor))
-        return plan
+    else:
+        plan.add(_encoded(attr))
+    return plan
+
+
+def _encoded(attr: Attr) -> bytes:
     message = new("AttrValue")
     _fill(message, attr)
-    plan.add(message.SerializeToString())
-    return plan
+    return bytes(message.SerializeToString())
 
 
 def plan_attr_entries(plan: WritePlan, number: int, attrs: Iterable[tuple[str, Attr]]) -> None:
     """Adds the entries of a map of attributes as fields with this number."""
     for key, attr in attrs:
+        head = encode_field(1, key.encode())
+        if attr.tensor is None:
+            plan.add(encode_field(number, head + encode_field(2, _encoded(attr))))
+            continue
         entry = WritePlan()
-        entry.add(encode_field(1, key.encode()))
+        entry.add(head)
         entry.add_field(2, plan_attr(attr))
         plan.add_field(number, entry)
 

@@ -13,7 +13,15 @@ from tfsmith.ir.keras import Layer
 from tfsmith.limits import MAX_DEPTH, MAX_HDF5_OBJECTS, MAX_SMALL_MESSAGE
 from tfsmith.records import replace
 
-__all__ = ["layers_by_names", "layers_by_paths", "parse_json", "path_names", "snake_case"]
+__all__ = [
+    "layers_by_names",
+    "layers_by_objects",
+    "layers_by_paths",
+    "layers_by_variables",
+    "parse_json",
+    "path_names",
+    "snake_case",
+]
 
 
 def parse_json(text: str, path: str, what: str) -> dict[str, Any]:
@@ -96,17 +104,74 @@ def _with_weights(layer: Layer, keys: Sequence[str]) -> Layer:
     left = list(keys)
     children = []
     for child in layer.children:
-        names = {one.name for one in _family(child)} - {""}
+        names = {one.name for one in family(child)} - {""}
         taken = [key for key in left if names & set(key.split("/"))]
         left = [key for key in left if key not in set(taken)]
         children.append(_with_weights(child, taken))
     return replace(layer, weights=tuple(left), children=tuple(children))
 
 
-def _family(layer: Layer) -> Iterator[Layer]:
+def family(layer: Layer) -> Iterator[Layer]:
+    """A layer, and all that are inside of it."""
     yield layer
     for child in layer.children:
-        yield from _family(child)
+        yield from family(child)
+
+
+def layers_by_variables(layers: Sequence[Layer], names: Mapping[str, str]) -> tuple[Layer, ...]:
+    """The layers with their weights, as the names of variables show them: `inner/dense/kernel` is of the layer `dense`.
+
+    Args:
+        layers: The layers, without weights.
+        names: The names of the variables, by the keys of the weights.
+    """
+    homes: dict[str, str] = {layer.name: layer.name for layer in layers}
+    for layer in layers:
+        for one in family(layer):
+            homes.setdefault(one.name, layer.name)
+    groups: dict[str, dict[str, str]] = {}
+    for key, name in names.items():
+        home = next((homes[word] for word in name.split("/") if word in homes), None)
+        if home is not None:
+            groups.setdefault(home, {})[name] = key
+    return tuple(_keyed(_with_weights(layer, list(groups.get(layer.name, {}))), groups) for layer in layers)
+
+
+def _keyed(layer: Layer, groups: Mapping[str, Mapping[str, str]], top: str = "") -> Layer:
+    """A layer whose weights are keys in place of names, in the order that Keras has them in."""
+    top = top or layer.name
+    order = _VARIABLES.get(layer.class_name, ())
+    known = {word: at for at, word in enumerate(order)}
+    own = sorted(layer.weights, key=lambda name: known.get(name.rpartition("/")[2], len(known)))
+    children = tuple(_keyed(child, groups, top) for child in layer.children)
+    return replace(layer, weights=tuple(groups[top][name] for name in own), children=children)
+
+
+def layers_by_objects(parts: Mapping[str, Mapping[str, Any]]) -> tuple[Layer, ...]:
+    """The layers of a model of the user's own class, as a SavedModel keeps them: by the attributes that hold them.
+
+    Args:
+        parts: What Keras kept of each object, by its path, such as `root.encoder.dense`.
+    """
+    found: dict[str, list[str]] = {}
+    layers = {place for place, one in parts.items() if "trainable" in one or place == "root"}
+    for place in layers - {"root"}:
+        above = place.rpartition(".")[0]
+        while above and above not in layers:
+            above = above.rpartition(".")[0]
+        found.setdefault(above, []).append(place)
+
+    def made(place: str, depth: int) -> Layer:
+        if depth > MAX_DEPTH:
+            raise LimitError("the metadata has more layers than any real one", remedy="do not trust the file")
+        one = parts[place]
+        children = tuple(made(inner, depth + 1) for inner in sorted(found.get(place, ())))
+        trainable = one.get("trainable")
+        is_known = isinstance(trainable, bool)
+        name = str(one.get("name") or place.rpartition(".")[2])
+        return Layer(name, str(one.get("class_name", "")), (), children, trainable if is_known else None)
+
+    return tuple(made(place, 0) for place in sorted(found.get("root", ())))
 
 
 _FIRST = re.compile(r"(.)([A-Z][a-z0-9]+)")

@@ -14,7 +14,9 @@ from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, Unsupport
 from tfsmith.formats.keras.config import (
     layer_name,
     layers_by_names,
+    layers_by_objects,
     layers_by_paths,
+    layers_by_variables,
     parse_json,
     path_names,
     tree_of,
@@ -248,11 +250,7 @@ def keras_of(model: Model) -> KerasFile | None:
     root = roots[0]
     name = str(root.get("name", ""))
     config = {"class_name": root.get("class_name", ""), "config": root.get("config")}
-    layers = tree_of(config) or tuple(
-        Layer(str(one.get("name", place)), str(one.get("class_name", "")))
-        for place, one in parts.items()
-        if place.startswith("root.") and place.count(".") == 1 and "layer" in str(one.get("name", place)).lower()
-    )
+    layers = tree_of(config) or layers_by_objects(parts)
     return KerasFile(
         "saved_model",
         "SavedModel of Keras",
@@ -273,15 +271,8 @@ def with_variables(keras: KerasFile, names: Mapping[str, tuple[str, ...]]) -> Ke
         keras: What the metadata says.
         names: The names of the variables, by their keys in the checkpoint.
     """
-    groups: dict[str, list[str]] = {}
-    known = {layer.name for layer in keras.layers}
-    inside = {child.name: layer.name for layer in keras.layers for child in layer.children}
-    for key, (name, *_) in names.items():
-        words = [word for word in name.split("/") if word in known or word in inside]
-        if words and not training_names([key]):
-            groups.setdefault(words[0] if words[0] in known else inside[words[0]], []).append(key)
-    config = parse_json(keras.config, "the metadata", "the config")
-    return replace(keras, layers=layers_by_names(config, groups) or keras.layers)
+    plain = {key: name for key, (name, *_) in names.items() if not training_names([key])}
+    return replace(keras, layers=layers_by_variables(keras.layers, plain))
 
 
 @record(eq=False)

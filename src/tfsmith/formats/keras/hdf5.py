@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +35,7 @@ _PIECE = 1 << 20
 _FILTERS = frozenset({1, 2, 3, 32000})
 """deflate, shuffle, fletcher32 and h5py's own lzf. Others may be libraries that HDF5 would load."""
 _MOST_TEXTS = 1_000_000
+_HEAP, _HEAP_HEADER = b"GCOL\x01", 16
 _BROKEN = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, MemoryError, UnicodeError)
 """What h5py raises for damaged files."""
 
@@ -116,7 +118,7 @@ class _Walk:
         self._tensors: dict[str, Tensor] = {}
         self._seen: set[int] = set()
         self._count = 0
-        self._largest_text: int | None = None
+        self._file = _Watched(span)
 
     def guarded(self, path: str, work: Callable[[], _Found]) -> _Found:
         """What the work gives; what h5py raises becomes an error of ours."""
@@ -136,8 +138,9 @@ class _Walk:
 
     def whole(self) -> Hdf5:
         """Everything."""
-        file = self._h5py.File(SpanFile(self._span), "r")
+        file = self._h5py.File(self._file, "r")
         self._group(file["/"], "", 0)
+        self._file.rest()
         return Hdf5(self._groups, self._tensors)
 
     def _group(self, group: Any, path: str, depth: int) -> None:
@@ -202,9 +205,7 @@ class _Walk:
             what = f"its attribute {name!r} claims {count} values in {size} bytes"
             raise self._problem(what, path, LimitError, _DISTRUST)
         if kind.get_class() == h5t.STRING:
-            if kind.is_variable_str():
-                self._check_texts(count, name, path)
-            value = found.attrs[name]
+            value = self._variable_texts(found, count, name, path) if kind.is_variable_str() else found.attrs[name]
         elif kind.get_class() in (h5t.INTEGER, h5t.FLOAT) and count == 1:
             return str(found.attrs[name])
         else:
@@ -213,15 +214,15 @@ class _Walk:
             return _decoded(value)
         return tuple(_decoded(one) for one in value.reshape(-1).tolist())
 
-    def _check_texts(self, count: int, name: str, path: str) -> None:
-        """Texts of any length lie in heaps, where many of them may share one place: a bomb of a few bytes."""
-        if count * len(self._span) <= MAX_SMALL_MESSAGE:
-            return
-        if self._largest_text is None:
-            self._largest_text = _largest_in_heaps(self._span)
-        if count * self._largest_text > 4 * MAX_SMALL_MESSAGE:
-            what = f"its attribute {name!r} may hold {count} texts of {self._largest_text} bytes each"
-            raise self._problem(what, path, LimitError, _DISTRUST)
+    def _variable_texts(self, found: Any, count: int, name: str, path: str) -> Any:
+        """Texts of any length. They lie in heaps, where many of them may share one place: a bomb of a few bytes."""
+        is_small = count * len(self._span) <= MAX_SMALL_MESSAGE
+        try:
+            with self._file.heaps_below(len(self._span) if is_small else 4 * MAX_SMALL_MESSAGE // count):
+                return found.attrs[name]
+        except _HeapError as error:
+            what = f"its attribute {name!r} may hold {count} texts of {self._file.largest} bytes each"
+            raise self._problem(what, path, LimitError, _DISTRUST) from error
 
     def _dataset(self, dataset: Any, path: str) -> Tensor:
         h5py, stored = self._h5py, dataset.id
@@ -289,18 +290,70 @@ def _decoded(value: str | bytes) -> str:
     return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
-def _largest_in_heaps(span: Span) -> int:
-    """The largest object in the heaps of a file, which begin with GCOL and their size; reads all of it, in pieces."""
-    largest, at, rest = 0, 0, b""
-    for chunk in span.chunks():
-        data = rest + chunk
-        start = data.find(b"GCOL\x01")
-        while start >= 0:
-            if start + 16 <= len(data):
-                largest = max(largest, min(int.from_bytes(data[start + 8 : start + 16], "little"), len(span)))
-            start = data.find(b"GCOL\x01", start + 1)
-        rest, at = data[-16:], at + len(chunk)
-    return largest
+class _HeapError(Exception):
+    """A heap is larger than it may be."""
+
+
+class _Watched(SpanFile):
+    """A file whose heaps are seen as HDF5 reads them.
+
+    A heap begins with GCOL, a version and its size. HDF5 copies texts out of it only after it has read it.
+
+    Attributes:
+        largest: The size of the largest heap that was read so far; no text is longer.
+    """
+
+    def __init__(self, span: Span) -> None:
+        super().__init__(span)
+        self._all = span
+        self._is_watched = True
+        self._most = len(span)
+        self.largest = 0
+
+    @contextmanager
+    def heaps_below(self, most: int) -> Iterator[None]:
+        """While this lasts, HDF5 cannot read a larger heap, and so does not copy out of one.
+
+        Raises:
+            _HeapError: It tried to, or has read one before.
+        """
+        if self.largest > most:
+            raise _HeapError
+        self._most = most
+        try:
+            yield
+        except _BROKEN as error:
+            if self.largest > most:
+                raise _HeapError from error
+            raise
+        finally:
+            self._most = len(self._all)
+
+    def rest(self) -> None:
+        """Ends the watch: what is read from now on are values."""
+        self._is_watched = False
+
+    def readinto(self, buffer: Any) -> int:
+        """Reads some bytes.
+
+        Raises:
+            OSError: Among them begins a heap that is too large.
+        """
+        if not self._is_watched:
+            return super().readinto(buffer)
+        start, whole = self.tell(), len(self._all)
+        count = max(0, min(len(buffer), whole - start))
+        data = self._all.sub(start, min(start + count + _HEAP_HEADER, whole)).tobytes() if count else b""
+        buffer[:count] = data[:count]
+        self.seek(start + count)
+        at = data.find(_HEAP)
+        while 0 <= at < count:
+            size = int.from_bytes(data[at + 8 : at + _HEAP_HEADER], "little")
+            self.largest = max(self.largest, min(size, whole))
+            at = data.find(_HEAP, at + 1)
+        if self.largest > self._most:
+            raise OSError("a heap is too large")
+        return count
 
 
 @record(eq=False)
