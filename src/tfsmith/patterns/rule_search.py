@@ -538,6 +538,8 @@ class _Resolution:
         tensors = self._search.tensors(number)
         nearest = [tensor for tensor in frontier if self._search.number_of(tensor) == number]
         candidates = [*nearest, *(tensor for tensor in reversed(tensors) if tensor not in nearest)]
+        if role == "mask":
+            candidates = list(tensors)  # the first: later ones may be made wide by what the attention computes
         places: list[_Place] = []
         for tensor in candidates:
             reading = self._raised.reading(tensor)
@@ -551,6 +553,8 @@ class _Resolution:
                 places.append(_Place(tensor, self._spread(own, known, outer), world, role))
         if not places:
             raise _NoMatchError(f"no tensor of the graph is {name}")
+        if role == "mask":
+            places.sort(key=lambda place: len(place.axes) != len(self._outer(world)))
         if role in _VECTORS:
             places.sort(key=lambda place: len(place.axes))  # as it is stored, before it was given axes of size one
         taken = self._taken.get(name, "")
@@ -563,10 +567,16 @@ class _Resolution:
         """Axes along which a value only repeats, as those of the output, where these are as long."""
         if len(axes) != len(outer):
             return axes
-        return tuple(
-            out if arg and known.isdisjoint(arg) and self._algebra.extent(arg) == self._algebra.extent(out) else arg
-            for arg, out in zip(axes, outer, strict=True)
-        )
+        return tuple(self._spread_axis(arg, known, out) for arg, out in zip(axes, outer, strict=True))
+
+    def _spread_axis(self, arg: Arg, known: set[Label], out: Arg) -> Arg:
+        if arg and known.isdisjoint(arg) and self._algebra.extent(arg) == self._algebra.extent(out):
+            return out
+        if len(arg) != len(out):
+            return arg
+        size = self._algebra.size
+        pairs = zip(arg, out, strict=True)
+        return tuple(to if one not in known and size(one) == size(to) else one for one, to in pairs)
 
     def _outer(self, world: str) -> Axes:
         reading = self._raised.reading(self._endpoint(world) if world else self._output)
