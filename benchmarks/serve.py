@@ -97,8 +97,8 @@ def overhead(model: Path, feeds: dict[str, Any], rounds: int, each: int = 5) -> 
     return {way: (Figures(tuple(wall), 0), Figures(tuple(used), 0)) for way, (wall, used) in found.items()}
 
 
-def rate(port: int, clients: int, seconds: float) -> tuple[float, int]:
-    """Requests a second of half_plus_two, and how many were wrong."""
+def rate(port: int, process: int, clients: int, seconds: float) -> tuple[float, float, int]:
+    """Requests of half_plus_two a second, and a second of the server's processor time; and how many were wrong."""
     wanted, body = [[2.5], [3.0], [4.5]], json.dumps({"instances": [[1.0], [2.0], [5.0]]}).encode()
     counts, wrong = [0] * clients, [0] * clients
     end = time.monotonic() + seconds
@@ -111,12 +111,13 @@ def rate(port: int, clients: int, seconds: float) -> tuple[float, int]:
             wrong[number] += status != 200 or json.loads(text)["predictions"] != wanted
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(clients)]
-    start = time.monotonic()
+    start, used = time.monotonic(), cpu_seconds(process)
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(counts) / (time.monotonic() - start), sum(wrong)
+    count = sum(counts)
+    return count / (time.monotonic() - start), count / (cpu_seconds(process) - used), sum(wrong)
 
 
 def resident(process: int) -> float:
@@ -190,8 +191,9 @@ def rows(setup: Setup) -> list[Row]:
         write_half_plus(base / "1", 2.0)
         with server(str(base)) as (port, process):
             for clients in (1, 4, 16):
-                found, wrong = rate(port, clients, 1 if setup.quick else 5)
-                what = f"serve, half_plus_two, {clients} clients: {found:,.0f} requests/s, {wrong} wrong"
+                found, busy, wrong = rate(port, process, clients, 1 if setup.quick else 5)
+                what = (f"serve, half_plus_two, {clients} clients: {found:,.0f} requests/s, {busy:,.0f} a second of "
+                        f"processor time, {wrong} wrong")  # fmt: skip
                 made.append(Row("serve", what, Figures((1 / found,), int(resident(process) * 2**20))))
     return made
 

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -66,7 +67,7 @@ class Doors:
         self.gate.set()
         self.log: list[tuple[str, dict[str, Any]]] = []
         self.repository = Repository(
-            [ModelConfig("model", str(base))],
+            [ModelConfig("model", str(base)), ModelConfig("ein Modell, größer", str(base))],
             tfsmith.load,
             self._compile,
             Limits(**limits),
@@ -303,6 +304,15 @@ def test_all_types_and_two_signatures(tmp_path: Path) -> None:
         asked.model_spec.signature_name = "complex"
         del asked.output_filter[:]
         assert list(_grpc(doors, asked).outputs["complex64"].scomplex_val) == [1.5, 0.0, 3.0, 0.0]
+
+
+def test_a_name_may_be_any_text(base: Path) -> None:
+    with opened(base) as doors:
+        name = urllib.parse.quote("ein Modell, größer")
+        with urllib.request.urlopen(f"{doors.rest}/") as page:
+            assert f"v1/models/{name}:predict" in page.read().decode()
+        assert ask(f"{doors.rest}/v1/models/{name}:predict", ONE)[1] == {"predictions": [[1.5]]}
+        assert ask(f"{doors.rest}/v2/models/{name}/ready")[0] == 200
 
 
 def test_an_error_is_spelled_as_in_the_documentation(base: Path) -> None:

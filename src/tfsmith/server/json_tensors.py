@@ -147,7 +147,7 @@ def json_array(value: Any, port: Port, key: str) -> NDArray[Any]:
         array = _filled(value, key, _as_bytes if wanted else _as_any)
         return array if wanted else numpy.asarray(array.tolist())
     element = wanted.numpy()
-    is_float = "float" in element.name
+    is_float = "float" in wanted.name
     if not is_float and element.kind not in "iub":
         raise RequestError("UNIMPLEMENTED", f"input {key!r} is {wanted}, which JSON has no form for")
     try:
@@ -157,7 +157,7 @@ def json_array(value: Any, port: Port, key: str) -> NDArray[Any]:
     kinds = "b" if element.kind == "b" else "iuf" if is_float else "iu"
     if array.size and (array.dtype.kind not in kinds or (element.kind != "b" and _has_bool(value))):
         raise _bad(f"JSON Value: {_shown(_culprit(value))} in input {key!r} is not of expected type: {wanted}")
-    return _exact(array, element, key)
+    return _exact(array, element, wanted.name, key)
 
 
 def _has_bool(value: Any) -> bool:
@@ -175,7 +175,7 @@ def _culprit(value: Any) -> Any:
     return value
 
 
-def _exact(array: NDArray[Any], element: Any, key: str) -> NDArray[Any]:
+def _exact(array: NDArray[Any], element: Any, kind: str, key: str) -> NDArray[Any]:
     """The numbers as the model's type, if none changes but by rounding of decimals."""
     import numpy
 
@@ -186,14 +186,14 @@ def _exact(array: NDArray[Any], element: Any, key: str) -> NDArray[Any]:
         is_lossy = int(array.min()) < limits.min or int(array.max()) > limits.max
         found = array.astype(element)
     elif array.dtype.kind in "iu":
-        is_lossy = max(-int(array.min()), int(array.max())) > _EXACT.get(element.name, 0)
+        is_lossy = max(-int(array.min()), int(array.max())) > _EXACT.get(kind, 0)
         found = array.astype(element)
     else:
         with numpy.errstate(over="ignore"):
             found = array.astype(element)
         is_lossy = bool((numpy.isfinite(array) & ~numpy.isfinite(found.astype(array.dtype))).any())
     if is_lossy:
-        raise _bad(f"Cannot convert JSON values of input {key!r} to {element.name} without loss of precision")
+        raise _bad(f"Cannot convert JSON values of input {key!r} to {kind} without loss of precision")
     return found
 
 

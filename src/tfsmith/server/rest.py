@@ -95,7 +95,7 @@ def make_app(service: Service, log: Callable[..., None], *, log_requests: bool =
 async def _http_error(request: Request, error: Exception) -> Response:
     """What starlette itself refuses: an unknown path or method."""
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return _error(status, f"Malformed request: {request.method} {request.url.path}")
+    return _error(status, f"Malformed request: {request.method} {request.scope['path']}")
 
 
 def _error(status: int, what: str) -> Response:
@@ -130,7 +130,7 @@ class _Door:
                 what = error.what
                 response = _error(HTTP_CODES.get(error.code, 500), what)
             if self._log_requests or what:
-                path, milliseconds = request.url.path, round(1000 * (time.perf_counter() - start), 3)
+                path, milliseconds = request.scope["path"], round(1000 * (time.perf_counter() - start), 3)
                 self._log("refused" if what else "request", level="warning" if what else "info", api=api,
                           method=request.method, path=path[:200], status=response.status_code, ms=milliseconds,
                           **({"error": what} if what else {}))  # fmt: skip
@@ -190,7 +190,7 @@ class _Door:
 
     async def tensorflow_serving(self, request: Request) -> str:
         """`/v1/models/...`: status, metadata, predict, classify, regress."""
-        path = request.url.path
+        path = request.scope["path"]
         pattern = {"POST": _ASK, "GET": _LOOK}.get(request.method)
         found = None if pattern is None else pattern.fullmatch(path)
         if found is None:
@@ -237,10 +237,10 @@ class _Door:
 
     async def kserve(self, request: Request) -> str:
         """`/v2/models/...`: metadata, readiness, infer."""
-        found = _KSERVE.fullmatch(request.url.path)
+        found = _KSERVE.fullmatch(request.scope["path"])
         is_infer = found is not None and found["method"] == "/infer"
         if found is None or request.method != ("POST" if is_infer else "GET"):
-            raise RequestError("INVALID_ARGUMENT", f"Malformed request: {request.method} {request.url.path}")
+            raise RequestError("INVALID_ARGUMENT", f"Malformed request: {request.method} {request.scope['path']}")
         name, version = found["name"], _version(found["version"])
         method = (found["method"] or "/metadata").lstrip("/")
         with (
@@ -284,7 +284,7 @@ class _Door:
         """`/v2/health/live` and `/v2/health/ready`."""
         what = request.path_params["what"]
         if what not in ("live", "ready"):
-            return _error(404, f"Malformed request: GET {request.url.path}")
+            return _error(404, f"Malformed request: GET {request.scope['path']}")
         is_good = what == "live" or self._repository.is_ready
         return Response(json.dumps({what: is_good}), 200 if is_good else 503, media_type="application/json")
 

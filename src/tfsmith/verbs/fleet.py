@@ -29,7 +29,7 @@ __all__ = ["FleetResult", "fleet", "run_one"]
 
 _LEFT_OUT = frozenset({"fleet", "serve", "demo", "completion", "diff", "verify", "view"})
 """Verbs that take no model, two of them, or all of the terminal."""
-_TASKS = 100
+_TASKS = 500
 """Models after which a process is replaced, so that what leaks stays small."""
 _SHOWN = 20
 _TELL_SECONDS = 3.0
