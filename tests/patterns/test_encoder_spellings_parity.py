@@ -353,7 +353,12 @@ def two_epsilons(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
     return found
 
 
+def in_half(tf: Any, x: Any, values: Any, given: int, width: int) -> Any:
+    return tf.cast(tf.tensordot(tf.cast(x, tf.float16), tf.constant(values.astype(np.float16)), 1), tf.float32)
+
+
 MUST_NOT: dict[str, tuple[Change, str]] = {
+    "products in half precision": (dense(in_half), "it computes in float16, and the op in float32"),
     "epsilon beside the root": (
         norm(lambda tf, x, g, b: (x - mean(tf, x)) / (tf.math.reduce_std(x, -1, keepdims=True) + EPSILON) * g + b),
         "no layer of BERT",
@@ -402,3 +407,30 @@ def test_it_is_left_alone_with_a_reason(name: str) -> None:
     assert not found.encoders
     said = [one.reason for one in found.refused] + [line for _, line in found.others]
     assert not words or any(words in line for line in said), said
+
+
+def test_an_encoder_that_is_called_twice_becomes_one_node(tmp_path: Path) -> None:
+    spelling = Spelling("tensordot", "after", "multiplied", "plain", "erf")
+    weights: dict[int, Any] = {}
+
+    def weight(tf: Any, *shape: int) -> Any:
+        found = weights.get(spelling.count + 1)
+        if found is None:
+            found = Spelling.weight(spelling, tf, *shape)
+            weights[spelling.count] = found
+        else:
+            spelling.count += 1
+        return found
+
+    def again(tf: Any, given: list[Any]) -> Any:
+        spelling.count, y = 0, given[0]
+        for _ in range(LAYERS):
+            y = spelling.layer(tf, y, tf.compat.v1.get_default_graph().get_tensor_by_name("mask:0"))
+        return 2.0 * y + given[-1]
+
+    spelling.weight = weight  # type: ignore[method-assign]
+    data = made(spelling, again)
+    found = fused(data)
+    assert [len(encoder.stack.layers) for encoder in found.encoders] == [LAYERS], found
+    assert not any(node.op == "Softmax" for node in found.model.graph)
+    np.testing.assert_allclose(computed(written(found.model, tmp_path)), computed(data), atol=1e-4, rtol=1e-4)
