@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 
 from tfsmith.ir.body import Body
+from tfsmith.ir.graph import Checker
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.tensor import Tensor
@@ -50,6 +51,7 @@ class Raised:
         self.algebra = Algebra()
         self.body = body
         self._inference = inference
+        self._checker = Checker(body)
         self._readings: dict[Endpoint, Reading | None] = {}
         self._axis_names: dict[str, str] = {}
         self._firsts: dict[str, str] = {}
@@ -68,7 +70,7 @@ class Raised:
             node = self.body.by_name.get(tensor.node)
             if node is not None and node.op in AT_NEED and tensor.output == 0:
                 self._read(node)
-            elif node is not None and node.op in OF_MANY:
+            elif node is not None and node.op in OF_MANY and self._checker.are_right(node):
                 self._readings[tensor] = part_of(self, node, tensor.output) or self._leaf(tensor)
             if tensor not in self._readings:
                 self._readings[tensor] = self._leaf(tensor)
@@ -199,6 +201,8 @@ class Raised:
         inputs, definition = self.inputs(node), builtin_op(node.op)
         if definition is not None and len(inputs) < len(definition.inputs):
             return  # a damaged graph: the rules take for granted what the op must be given
+        if not self._checker.are_right(node):
+            return
         found = rule(self, node, inputs)
         if found is not None:
             self._readings[first] = found

@@ -348,7 +348,7 @@ def _expand(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading |
 def _squeeze(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
     x, sizes = raised.reading(inputs[0]), raised.sizes(Endpoint(node.name, 0))
     asked = node.get("squeeze_dims") or ()
-    if x is None or sizes is None:
+    if x is None or sizes is None or (asked and not x.axes):
         return None
     gone = {at % len(x.axes) for at in asked} if asked else {at for at, arg in enumerate(x.axes) if not arg}
     if any(x.axes[at] for at in gone) or len(x.axes) - len(gone) != len(sizes):
