@@ -400,8 +400,8 @@ def test_one_hot_of_what_is_out_of_range(tmp_path: Path) -> None:
     assert found.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]]
 
 
-NOTED = {"MaxPool", "MaxPool3D", "Assert"}
-"""Ops with a warning when they are converted: of NaN and infinities runtimes make other numbers; nothing is stopped."""
+NOTED = {"MaxPool", "MaxPool3D", "Prod", "Assert"}
+"""Ops with a warning when they are converted: runtimes make other numbers of NaN and overflows; nothing is stopped."""
 
 
 @pytest.mark.slow
