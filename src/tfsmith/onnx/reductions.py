@@ -41,6 +41,8 @@ def axis_of(axis: int, rank: int) -> int:
 @lowering(" ".join(_KINDS))
 def _reduce(n: NodeContext) -> Val:
     op, kinds = _KINDS[n.op]
+    if n.op == "EuclideanNorm":
+        n.allow("float32")  # of halves, TensorFlow's squares overflow before they are added
     kind = widened(n.x.dtype, kinds, wraps=n.op in ("Sum", "Prod"))
     if n.op in ("Max", "Min") and n.x.dtype.name == "uint32":
         raise Refusal("onnxruntime has no kernel for uint32")
