@@ -1,17 +1,20 @@
 """`tfsmith view` in a real Chromium: the first picture, opening 1,000 nodes, frames while panning.
 
-Seconds are the browser's own, from the moment at which it is told the address. Needs Chromium and the package
-`playwright`. Netron is not beside it: before it shows a model, it wants consent to report usage.
+Seconds are the browser's own, from the moment at which it is told the address; beside Netron and Model Explorer from
+the start of the command to the picture. Needs Chromium and the package `playwright`. The other two are measured where
+`netron` and `model-explorer` are on the path, such as by `PATH=peers/bin:$PATH python -m benchmarks view`, after
+`python -m venv peers && peers/bin/pip install netron ai-edge-model-explorer`.
 """
 
 from __future__ import annotations
 
 import shutil
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 from benchmarks.measure import Command, python, script
-from benchmarks.report import Row, within
+from benchmarks.report import Row, faster, within
 from benchmarks.setup import Setup
 
 __all__ = ["rows"]
@@ -78,6 +81,39 @@ _PAN = """
         return (performance.now() - start) / 60000;
     }'''))
 """
+_SERVED = """
+    import json, re, socket, subprocess, urllib.parse
+    kind, program, model = sys.argv[1:4]
+    free = socket.create_server(("127.0.0.1", 0))
+    port = free.getsockname()[1]
+    free.close()
+    options = {"tfsmith": ["view", model, "--no-browser", "--port", str(port)],
+               "netron": [model, "--host", "127.0.0.1", "--port", str(port)],
+               "model-explorer": [model, "--host", "127.0.0.1", "--port", str(port), "--no_open_in_browser",
+                                  "--skip_health_check"]}
+    start = time.perf_counter()
+    server = subprocess.Popen([program, *options[kind]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        root = f"http://127.0.0.1:{port}/"
+        if kind == "tfsmith":
+            root = next(line.strip() for line in server.stdout if line.startswith("http"))
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.02)
+        # Netron asks for consent to report usage before it shows anything; this is what it keeps of the answer.
+        page.context.add_cookies([{"name": "consent", "value": "1", "url": root}])
+        query = urllib.parse.quote(json.dumps({"models": [{"url": model}]}))
+        page.goto(f"{root}?data={query}" if kind == "model-explorer" else root, wait_until="commit")
+        drawn = {"tfsmith": "html[data-ready]", "netron": "body.default svg .node", "model-explorer": "canvas"}
+        page.wait_for_selector(drawn[kind], timeout=300_000, state="attached")
+        print(time.perf_counter() - start)
+    finally:
+        server.terminate()
+"""
+_PEERS = {"netron": "Netron", "model-explorer": "Model Explorer"}
 
 
 def rows(setup: Setup) -> list[Row]:
@@ -103,6 +139,7 @@ def rows(setup: Setup) -> list[Row]:
     }
     commands = {key: _in_browser(code, page.as_uri()) for key, (code, page) in codes.items()}
     found = setup.compare(commands)
+    beside = _beside(setup, bert)
     return [
         Row(_TOPIC, "view -o, BERT-base", written["bert"]),
         Row(_TOPIC, f"view -o, {_NODES:,} nodes", written["many"]),
@@ -110,6 +147,26 @@ def rows(setup: Setup) -> list[Row]:
         Row(_TOPIC, f"first picture, {_NODES:,} nodes", found["many"], goals=[within(5, found["many"])]),
         Row(_TOPIC, "opening a scope of 1,000 nodes", found["open"], goals=[within(1, found["open"])]),
         Row(_TOPIC, f"a frame while panning, {_NODES:,} nodes", found["pan"], goals=[within(1 / 30, found["pan"])]),
+        *beside,
+    ]
+
+
+def _beside(setup: Setup, model: Path) -> list[Row]:
+    """From the start of the command to the picture of BERT-base, beside those of the others that are there."""
+    programs = {name: path for name in _PEERS if (path := shutil.which(name)) is not None}
+    file = str(model / "saved_model.pb")
+    ours = str(Path(sys.executable).with_name("tfsmith"))
+    commands = {
+        name: Command(python(_BROWSER + _SERVED, name, program, file), own_clock=True)
+        for name, program in {"tfsmith": ours, **programs}.items()
+    }
+    found = setup.compare(commands, 1)
+    what = "from the command to the picture, BERT-base"
+    if not programs:
+        return [Row(_TOPIC, what, found["tfsmith"])]
+    return [
+        Row(_TOPIC, what, found["tfsmith"], _PEERS[name], found[name], [faster(1, found["tfsmith"], found[name])])
+        for name in programs
     ]
 
 

@@ -22,7 +22,7 @@ FLOORS = {
     "patterns": 4,
     "weights": 5, "engines": 5, "onnx": 5, "audit": 5, "view": 5, "bert_op": 5,
     "verbs": 6,
-    "cli": 7, "compat": 7, "server": 7,
+    "cli": 7, "compat": 7, "server": 7, "model_explorer": 7,
     "__init__": 8, "__main__": 8,
     "testing": 8,
 }  # fmt: skip
@@ -63,8 +63,12 @@ THIRD_PARTY = {
     "onnx_ir": ("onnx.*", "verbs._onnx"),
     "onnxruntime": ("engines.onnxruntime",),
     "tensorflow": ("engines.tensorflow_child",),
+    "model_explorer": ("model_explorer.main",),
+    "dacite": ("model_explorer.main",),
 }
 AT_MODULE_LEVEL = {
+    "model_explorer": ("model_explorer.main",),
+    "dacite": ("model_explorer.main",),
     "starlette": ("server.rest",),
     "google_crc32c": ("storage.checksums",),
     "onnx_ir": ("onnx.*",),

@@ -98,7 +98,7 @@ import importlib, pkgutil, sys
 sys.modules["tensorflow"] = None
 import tfsmith
 for module in pkgutil.walk_packages(tfsmith.__path__, "tfsmith."):
-    if module.name != "tfsmith.__main__":
+    if module.name not in ("tfsmith.__main__", "tfsmith.model_explorer.main"):  # Model Explorer imports the latter
         importlib.import_module(module.name)
 del sys.modules["tensorflow"]
 """

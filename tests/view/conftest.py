@@ -46,7 +46,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         if not url.startswith(("file:", "data:", "blob:", "about:", "http://127.0.0.1:")):
             wrong.append(f"asked for {url}")
 
-    def open_it(where: str | Path, **options: Any) -> Page:
+    def open_it(where: str | Path, ready: str = "html[data-ready]", **options: Any) -> Page:
         settings = {
             "viewport": {"width": 1280, "height": 800},
             "color_scheme": "light",
@@ -60,7 +60,7 @@ def open_page(browser: Browser) -> Iterator[OpenPage]:
         page.on("pageerror", lambda error: wrong.append(str(error)))
         page.on("request", lambda request: look(request.url))
         page.goto(where.as_uri() if isinstance(where, Path) else where)
-        page.wait_for_selector("html[data-ready]", timeout=60_000)
+        page.wait_for_selector(ready, timeout=60_000)
         return page
 
     yield open_it

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from tests.support.view_models import HOSTILE, write_cut_off, write_hostile, write_many
 from tests.view.conftest import OpenPage
@@ -336,8 +338,134 @@ def test_the_server_gives_weights_on_demand(folder: Path, open_page: OpenPage) -
         thread.join()
 
 
+def test_a_draft_of_a_picked_pattern_is_downloaded_and_is_a_recipe(
+    folder: Path, open_page: OpenPage, tmp_path: Path
+) -> None:
+    viewed = view_model(folder / "bert", serve=True, browser=False)
+    thread = threading.Thread(target=viewed.stay)
+    thread.start()
+    try:
+        page = open_page(f"{viewed.url}#node={LAYER}/Softmax")
+        settle(page)
+        page.focus("canvas")
+        page.keyboard.press("p")  # by keys alone: what is selected is the output
+        settle(page)
+        page.focus("#close-ends")
+        page.keyboard.press("Enter")
+        with page.expect_download() as saved:
+            page.focus("#draft")
+            page.keyboard.press("Enter")
+        text = Path(saved.value.path()).read_text()
+    finally:
+        assert viewed.server is not None
+        viewed.server.close()
+        thread.join()
+    (tmp_path / "recipe.toml").write_text(text)
+    assert saved.value.suggested_filename == "recipe.toml"
+    assert "Softmax" in text
+    assert tfsmith.load_recipe(tmp_path / "recipe.toml").variants
+
+
+def test_a_notebook_shows_the_page(folder: Path, open_page: OpenPage, tmp_path: Path) -> None:
+    shown = view_model(folder / "bert")._repr_html_()
+    (tmp_path / "notebook.html").write_text(f"<!DOCTYPE html><meta charset=utf-8><title>n</title><body>{shown}</body>")
+    page = open_page(tmp_path / "notebook.html", ready="iframe")
+    inner = page.frame_locator("iframe")
+    inner.locator("html[data-ready]").wait_for(state="attached", timeout=60_000)
+    inner.locator("#search").fill(f"{LAYER}/Softmax")
+    inner.locator("#search").press("Enter")
+    inner.locator("#content h2", has_text=f"{LAYER}/Softmax").wait_for()
+    with page.expect_download() as saved:
+        inner.locator("#svg").click()
+    assert Path(saved.value.path()).read_text().startswith("<svg ")
+
+
+def test_checkpoints_and_keras_files(folder: Path, open_page: OpenPage, tmp_path: Path) -> None:
+    view_model(folder / "bert" / "variables" / "variables", out=tmp_path / "weights.html", weights=True)
+    page = open_page(tmp_path / "weights.html")
+    assert "no graph" in page.inner_text("#banner")
+    page.click("#content table >> text=bert/pooler/dense/kernel")
+    assert page.locator(".bars rect").count() == 32
+    assert page.locator("#pick").is_hidden()
+    keras = pytest.importorskip("h5py", reason="h5py is not installed (extra `keras`)")
+    with keras.File(tmp_path / "model.h5", "w") as file:
+        layers = [
+            {"class_name": "InputLayer", "config": {"name": "image"}},
+            {"class_name": "Dense", "config": {"name": "dense", "units": 4}},
+        ]
+        file.attrs["model_config"] = json.dumps({"class_name": "Sequential", "config": {"layers": layers}})
+        group = file.create_group("model_weights/dense")
+        group.attrs["weight_names"] = [b"dense/kernel:0"]
+        group["dense/kernel:0"] = np.ones((3, 4), np.float32)
+        file.create_group("model_weights/image").attrs["weight_names"] = np.zeros(0, "S1")
+        file["model_weights"].attrs["layer_names"] = [b"image", b"dense"]
+    view_model(tmp_path / "model.h5", out=tmp_path / "keras.html", weights=True)
+    page = open_page(tmp_path / "keras.html")
+    assert find(page, "op:Dense") == ["dense"]
+    page.keyboard.press("Enter")
+    settle(page)
+    page.click("#content >> text=image")
+    settle(page)
+    assert heading(page) == "image"
+
+
+def test_tab_goes_through_everything_in_the_order_of_reading(folder: Path, open_page: OpenPage) -> None:
+    page = open_page(folder / "bert.html")
+    seen = []
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        seen.append(
+            page.evaluate(
+                """() => {
+                    const one = document.activeElement;
+                    const style = getComputedStyle(one);
+                    const shows = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
+                    const words = one.getAttribute("aria-label") || one.innerText || one.title;
+                    const label = words || one.labels?.[0]?.innerText;
+                    return [one.id || one.tagName.toLowerCase(), shows, Boolean(label)];
+                }"""
+            )
+        )
+        if seen[-1][0] == "content":
+            break
+    names = [name for name, _, _ in seen]
+    order = ["sheets", "search", "raised", "pick", "fit", "out", "in", "svg", "png", "theme", "help", "canvas"]
+    assert names == [*order, "tab-selected", "content"]  # the picture's focus is on its first node, which is selected
+    assert all(shows for _, shows, _ in seen)
+    assert all(labelled for _, _, labelled in seen[:-1])
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+def test_words_in_the_picture_can_be_read_and_shapes_tell_kinds(folder: Path, open_page: OpenPage, scheme: str) -> None:
+    """The canvas is no element that the accessibility checks look into: its colors and outlines are checked here."""
+    page = open_page(folder / "bert.html", color_scheme=scheme)
+    colors = page.evaluate("() => tfsmithView.page.colors")
+    grounds = ("input", "output", "variable", "constant", "call", "missing", "op", "group", "product", "page", "deep")
+    for ground in grounds:
+        assert contrast(colors["text"], colors[ground]) >= 4.5, ground
+        assert contrast(colors["muted"], colors[ground]) >= 4.5, ground
+    for ground in ("page", "deep"):
+        assert contrast(colors["accent"], colors[ground]) >= 4.5
+        assert contrast(colors["frame"], colors[ground]) >= 2.5  # outlines
+    marks = {
+        mark["color"] for one in page.evaluate("() => tfsmithView.page.page.overlays") for mark in one["kinds"].values()
+    }
+    assert all(contrast("#ffffff", color) >= 4.5 for color in marks)
+
+
+def contrast(one: str, other: str) -> float:
+    """The ratio of WCAG 2."""
+
+    def light(color: str) -> float:
+        parts = [int(color[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((light(one), light(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
 def test_it_can_be_used_by_everybody(folder: Path, open_page: OpenPage, scheme: str, width: int) -> None:
     if not AXE.is_file():
         pytest.skip("web/node_modules is not there: `npm ci` in web/ installs axe-core")

@@ -29,6 +29,8 @@ export interface SheetData {
   rets: number;
   outputs?: number[];
   keys?: Record<string, string>;
+  /** The scope of each node, where it is not that of its name. */
+  scopes?: string[];
 }
 
 /** A sheet whose nodes stand for nodes of another one, by number. */
@@ -148,7 +150,7 @@ export class Sheet {
   private readonly answers: Set<number>;
   private byName: Map<string, number> | null = null;
 
-  /** For a raised graph: the scope of each node. */
+  /** The scope of each node, where it is not that of its name. */
   readonly scopes: string[] | null;
   private standIns: Map<string, number> | null = null;
 
@@ -158,7 +160,7 @@ export class Sheet {
     /** The sheet that this one is the raised graph of. */
     readonly base: Sheet | null = null,
   ) {
-    this.scopes = base ? (data as RaisedData).scopes : null;
+    this.scopes = data.scopes ?? null;
     const real = data.names.length;
     this.count = real + data.missing.length;
     this.names = data.missing.length ? data.names.concat(data.missing) : data.names;
@@ -289,6 +291,7 @@ export class Sheet {
     }
     const key = this.data.keys?.[String(node)];
     if (key !== undefined) return `variable:${key}`;
+    if (this.data.scopes) return ""; // no graph of TensorFlow: only what has a key can be read
     return this.op(node).kind === "constant" ? `node:${this.data.name}:${this.names[node]}` : "";
   }
 }

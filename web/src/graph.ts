@@ -442,8 +442,19 @@ export class GraphView {
       event.preventDefault();
     });
     canvas.addEventListener("focus", () => {
-      if (!this.focus && canvas.matches(":focus-visible")) this.step(0, 1);
+      if (!this.focus && canvas.matches(":focus-visible")) this.enter();
     });
+  }
+
+  /** Where the focus is when it comes to the picture: at what is selected, else at the first item. */
+  private enter(): void {
+    const { selectedNode: node, selectedGroup: group } = this;
+    this.each((item) => {
+      const isIt = group ? item.group === group : node >= 0 && (item.node === node || item.rows.includes(node));
+      if (isIt) this.focus = item;
+    });
+    if (this.focus) this.redraw();
+    else this.step(0, 1);
   }
 
   private click(event: PointerEvent): void {

@@ -105,6 +105,7 @@ class Page implements App {
     select.addEventListener("change", () => {
       for (const view of this.views) this.openSheet(view, select.value);
     });
+    byId("pick").hidden = !this.page.command;
     byId("raised").hidden = !this.page.models.some((model) => Object.keys(model.raised).length);
   }
 
@@ -116,12 +117,12 @@ class Page implements App {
         const more = missing.length > 1 ? `, and ${missing.length - 1} more inputs are missing` : "";
         lines.push(`The graph is cut off: ${shortened(missing[0].node, 100)} takes ${shortened(missing[0].takes, 100)}, which is not there${more}.`);
       }
-      if (!model.summary.graph) lines.push("A checkpoint holds variables but no graph: see the tab “variables”.");
+      if (!model.summary.graph) lines.push(model.sheets.length ? "A Keras file holds layers but no graph: these are its layers." : "A checkpoint holds variables but no graph: see the tab “variables”.");
     }
     const banner = byId("banner");
     banner.hidden = !lines.length;
     banner.textContent = shown(lines.join(" "));
-    if (!this.page.models[0].summary.graph) this.panel.show("variables");
+    if (!this.page.models[0].sheets.length) this.panel.show("variables");
   }
 
   // what the pictures ask for
@@ -372,7 +373,7 @@ class Page implements App {
     if (event.altKey || event.ctrlKey || event.metaKey || /INPUT|TEXTAREA|SELECT/.test(target.tagName)) return;
     const works: Record<string, () => void> = {
       "/": () => byId("search").focus(), f: () => view.fit(), "+": () => view.zoom(1.3), "=": () => view.zoom(1.3), "-": () => view.zoom(1 / 1.3),
-      p: () => (this.pattern ? this.stopPattern() : this.startPattern()), d: () => this.turn(), "?": () => this.help(),
+      p: () => byId("pick").hidden || (this.pattern ? this.stopPattern() : this.startPattern()), d: () => this.turn(), "?": () => this.help(),
       r: () => byId("raised").hidden || this.raise(),
       o: () => view.selectedGroup && void view.toggle(view.selectedGroup),
       u: () => this.up(view),

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.model import Model
+from tfsmith.ir.names import FreeNames
 from tfsmith.records import field, record, replace
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
+from tfsmith.view.explorer import explorer_node_data
+from tfsmith.view.other_graphs import OtherNode, other_sheet
 from tfsmith.view.page import Mark, Overlay, page_frame, page_html
 from tfsmith.view.page_data import page_data, place_of, tensor_facts, tensor_of, weight_tensors
 from tfsmith.view.raised_graph import recognised_scopes
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from tfsmith.verbs._shared import FilePath, MatchingLoads, ModelOrPath, Out, Progress, Serves
     from tfsmith.verbs.recipe import RecipeOrPath
 
-__all__ = ["FLAGS", "IN_COMMAND", "Viewed", "view_model"]
+__all__ = ["FLAGS", "IN_COMMAND", "Viewed", "view_data", "view_model"]
 
 FLAGS: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 IN_COMMAND = MappingProxyType({"serve": True})
@@ -127,8 +130,9 @@ def view_model(
     `profile`.
 
     Args:
-        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder.
-        out: The page to write: an .html.
+        model: SavedModel folder, .meta, GraphDef .pb or .pbtxt, checkpoint prefix or folder, Keras file; or an .onnx
+            file.
+        out: The page to write: an .html; or a .json, which is what is painted as node data for Model Explorer.
         recipe: Paint what this recipe matches: a `.toml`, `.pb` or `.pbtxt`, or a name of `recipe list`.
         diff: Paint what differs in this model, side by side with it.
         verify: Run both models, and paint how far apart they are at each node, and where they part.
@@ -156,9 +160,19 @@ def view_model(
     """
     step = progress or _silent
     step("opening")
-    opened = open_model(model, options)
-    if out is not None and Path(out).suffix.lower() not in (".html", ".htm"):
-        raise UsageError("a page is HTML", path=out, remedy="give it a name that ends in .html")
+    shows_onnx = _is_onnx(model)
+    if shows_onnx and (any((recipe, diff, verify, scan, weights, profile)) or options):
+        what = "of an ONNX file a page shows its nodes, and nothing is painted on them"
+        raise UsageError(what, path=str(model), remedy="leave the other options out, or pass the TensorFlow model")
+    opened = Model("graphdef", ()) if shows_onnx else open_model(model, options)
+    ending = "" if out is None else Path(out).suffix.lower()
+    if out is not None and ending not in (".html", ".htm", ".json"):
+        raise UsageError("a page is HTML", path=out, remedy="give it a name that ends in .html; .json is node data")
+    if ending == ".json" and sum((recipe is not None, diff is not None, verify is not None, scan, profile)) != 1:
+        remedy = "give one of {verify}, {profile}, {scan}, {recipe} and {diff}, or a name that ends in .html"
+        raise UsageError(
+            "a .json is node data for Model Explorer: of one thing that is painted", path=out, remedy=remedy
+        )
     if diff is not None and verify is not None:
         raise UsageError("{diff} and {verify} both show a second model", remedy="give one of them")
     if engine != "auto" and verify is None and not profile:
@@ -168,7 +182,7 @@ def view_model(
     step("looking at the graph")
     notes = _warnings(opened)
     networks = [] if notes else _networks(opened)
-    models = [_page_data(opened, networks)]
+    models = [_onnx_data(Path(str(model))) if shows_onnx else _page_data(opened, networks)]
     overlays: list[Overlay] = []
     if recipe is not None:
         step("matching")
@@ -193,14 +207,15 @@ def view_model(
     if weights:
         step("reading weights")
         statistics = {key: _statistics(opened, key) for key, _ in weight_tensors(opened)}
-    command = _command_path(model, opened)
+    command = _command_path(model, opened) if opened.has_graph else ""
 
     def make(server: str) -> str:
         return page_html(models, overlays=overlays, weights=statistics, command=command, server=server)
 
     if out is not None:
         html = make("")
-        _write(html, opened, out, force=force)
+        text = json.dumps(explorer_node_data(overlays[0]), indent=1) + "\n" if ending == ".json" else html
+        _write(text, opened, out, force=force)
         return Viewed(opened, html, tuple(overlays), notes, Path(out))
     if not serve:
         return Viewed(opened, make(""), tuple(overlays), notes)
@@ -214,11 +229,66 @@ def view_model(
     return Viewed(opened, "", tuple(overlays), notes, None, server, browser)
 
 
+def view_data(model: ModelOrPath) -> dict[str, Any]:
+    """What a page shows of a model, as plain data."""
+    if _is_onnx(model):
+        return _onnx_data(Path(str(model)))
+    opened = open_model(model, {})
+    return page_data(opened, networks=[] if _warnings(opened) else _networks(opened))
+
+
 def _page_data(model: Model, networks: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """What the page shows of a model; of one that is cut off, not what it would compute."""
     is_whole = model.has_graph and not _warnings(model)
     scopes = recognised_scopes(model) if is_whole else {}
     return page_data(model, networks=networks, recognised=scopes, is_raised=is_whole)
+
+
+def _is_onnx(model: object) -> bool:
+    return isinstance(model, (str, os.PathLike)) and Path(model).suffix == ".onnx"
+
+
+def _onnx_data(path: Path) -> dict[str, Any]:
+    """What the page shows of an ONNX file: its nodes with weights, inputs and outputs. Reads no weight."""
+    from tfsmith.formats.onnx.reader import OnnxTensor, read_onnx
+
+    found = read_onnx(path)
+
+    def kind(one: OnnxTensor) -> tuple[str, list[int] | None]:
+        return one.dtype, None if one.shape is None else [size if isinstance(size, int) else -1 for size in one.shape]
+
+    types = {one.name: kind(one) for one in (*found.shapes, *found.inputs, *found.outputs)}
+    names = FreeNames({one.name for one in (*found.inputs, *found.weights)})
+    nodes = [OtherNode(one.name, "Input", (), "input", {}, (kind(one),)) for one in found.inputs]
+    nodes += [OtherNode(one.name, "Initializer", (), "constant", {}, (kind(one),)) for one in found.weights]
+    given = {node.name: (node.name, 0) for node in nodes}
+    called = [names.take(one.name) for one in found.nodes]
+    for name, one in zip(called, found.nodes, strict=True):
+        given |= {output: (name, number) for number, output in enumerate(one.outputs) if output}
+    for name, one in zip(called, found.nodes, strict=True):
+        inputs = [given.get(text, (text, 0)) for text in one.inputs if text]
+        made = [types.get(text, (None, None)) for text in one.outputs]
+        nodes.append(OtherNode(name, one.op, inputs, "op", one.attrs, made))
+    for output in found.outputs:
+        source = given.get(output.name, (output.name, 0))
+        nodes.append(OtherNode(names.take(f"{output.name} (output)"), "Output", (source,), "output"))
+    sheet, tables = other_sheet(nodes)
+    opsets = ", ".join(f"{domain or 'ai.onnx'} {version}" for domain, version in found.opsets.items())
+    counted = {"nodes": len(found.nodes), "functions": 0, "function_nodes": 0, "ops": found.ops, "custom_ops": []}
+    title = f"ONNX, opset {opsets}" + (f", written by {found.producer}" if found.producer else "")
+    weights = {"count": len(found.weights), "parameters": 0, "bytes": sum(one.nbytes for one in found.weights)}
+    return {
+        "format": 1,
+        "summary": {"path": str(path), "title": title, "tensorflow_version": "", "graph": counted,
+                    "variables": {"count": 0, "parameters": 0, "bytes": 0}, "constants": weights},
+        "variables": [],
+        "networks": [],
+        "signatures": {},
+        "collections": {},
+        "sheets": [sheet],
+        "raised": {},
+        "tables": tables,
+    }  # fmt: skip
 
 
 def _silent(step: str) -> None:
@@ -232,12 +302,12 @@ def _command_path(source: ModelOrPath, model: Model) -> str:
     return "MODEL" if not isinstance(plain, Model) or model.path is None else str(model.path)
 
 
-def _write(html: str, model: Model, out: FilePath, *, force: bool) -> None:
+def _write(text: str, model: Model, out: FilePath, *, force: bool) -> None:
     from tfsmith.formats.write import inputs_of
     from tfsmith.storage.place import Output
 
     with Output(out, inputs=inputs_of(model), force=force) as output:
-        output.aside.write_text(html, encoding="utf-8")
+        output.aside.write_text(text, encoding="utf-8")
 
 
 def _networks(model: Model) -> list[dict[str, Any]]:
@@ -466,10 +536,10 @@ def _profile_overlay(model: Model, engine: str) -> Overlay:
     for (sheet, node), seconds in sorted(times.items(), key=lambda item: -item[1]):
         share = seconds / total if total else 0.0
         kind = next(kind for least, kind in _HEAT if share >= least)
-        marks.append(Mark(kind, node, sheet, f"{seconds * 1e3:.3g} ms, {share:.1%}", seconds))
-    notes.insert(0, f"{total * 1e3:.3g} ms on {found.ran}, the mean of {_PROFILED_RUNS} runs")
+        marks.append(Mark(kind, node, sheet, f"{_milliseconds(seconds)}, {share:.1%}", seconds))
+    notes.insert(0, f"{_milliseconds(total)} on {found.ran}, the mean of {_PROFILED_RUNS} runs")
     notes.append(_cut(f"inputs: {found.inputs or 'none'}"))
-    if nowhere:
+    if nowhere > total / 1000:
         notes.append(f"{nowhere / total:.1%} of it the engine gives to no node")
     kinds = {
         "hot": ("a tenth of the time or more", "▲", _RED),
@@ -477,6 +547,11 @@ def _profile_overlay(model: Model, engine: str) -> Overlay:
         "cool": ("less", "·", _GRAY),
     }
     return Overlay("profile", "profile", kinds, marks[:_MOST_MARKS], notes, 0, "seconds")
+
+
+def _milliseconds(seconds: float) -> str:
+    value = seconds * 1e3
+    return f"{value:,.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
 @record

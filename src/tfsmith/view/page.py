@@ -96,7 +96,7 @@ def page_html(
         models: What `page_data` gave for the model, or for two models that are shown side by side.
         overlays: What is painted on them.
         weights: Statistics of weights, as `tensor_facts` has them, by key; None if none are in the page.
-        command: What the model is called on a command line.
+        command: What the model is called on a command line; empty where no pattern can be picked.
         server: Where a local server gives statistics on demand; empty for a page that stands alone.
     """
     from base64 import b64encode

@@ -26,13 +26,14 @@ from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.passes.interface import collected, guess_outputs
 from tfsmith.passes.variables import find_value, restore_sources
+from tfsmith.view.other_graphs import keras_nodes, other_sheet
 from tfsmith.view.raised_graph import RAISED_OPS, RaisedBody, RaisedNode, raised_graph
 from tfsmith.view.summary import attr_facts, collection_facts, signature_facts, summary_facts, variable_facts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["GRAPH", "page_data", "place_of", "tensor_facts", "tensor_of", "weight_tensors"]
+__all__ = ["GRAPH", "node_inputs", "page_data", "place_of", "tensor_facts", "tensor_of", "weight_tensors"]
 
 GRAPH = ""
 """The name of the graph's own sheet; a function's sheet has the function's name."""
@@ -97,6 +98,9 @@ def page_data(
         "sheets": [],
         "raised": {},
     }
+    if not model.has_graph and model.keras is not None and model.keras.layers:
+        sheet, made = other_sheet(keras_nodes(model.keras, model.variables))
+        return facts | {"sheets": [sheet], "tables": made}
     if not model.has_graph:
         return facts | {"tables": _tables_facts(_Tables(), model)}
     facts["signatures"] = signature_facts(model.signatures)
@@ -229,7 +233,7 @@ def _raised_sheet(
     count = len(names)
     numbers = {name: number for number, name in enumerate(names)}
     owner = {name: one for one in body.made.values() for name in one.nodes}
-    sources = _sources(sheet)
+    sources = node_inputs(sheet)
 
     def source(number: int) -> int:
         """The node whose value a node has, in the raised graph."""
@@ -340,8 +344,8 @@ def _raised_op(made: RaisedNode | None, is_weight: bool, op: int, tables: _Table
     return tables.ops.number(f"{_RAISED}Weight") if is_weight else op
 
 
-def _sources(sheet: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
-    """The inputs of each node of a sheet: the number of a node, and of its output."""
+def node_inputs(sheet: Mapping[str, Any]) -> list[list[tuple[int, int]]]:
+    """The inputs of each node of a sheet: the number of a node and of its output, as `_sheet` has them."""
     flat, at, found = sheet["inputs"], 0, []
     for _ in sheet["names"]:
         count = flat[at]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,11 +12,13 @@ from tfsmith.records import record
 from tfsmith.storage.span import Span, open_file
 from tfsmith.wire.scan import BYTES, VARINT, as_int64, fields
 
-__all__ = ["OnnxFacts", "OnnxTensor", "read_onnx"]
+__all__ = ["OnnxFacts", "OnnxNode", "OnnxTensor", "read_onnx"]
 
 _MOST = 5_000_000
 """Fields of one message; no real model has more nodes."""
 _DEPTH = 32
+_LONGEST = 1000
+"""Attributes of so many bytes are read."""
 _NAMES = MappingProxyType({number: name for name, number in reversed(list(ELEMENT_TYPES.items()))})
 
 
@@ -28,6 +30,17 @@ class OnnxTensor:
     dtype: str
     shape: tuple[int | str, ...] | None
     nbytes: int = 0
+
+
+@record
+class OnnxNode:
+    """A node: its name, or that of its first output; its op; the tensors that it takes and gives; its attributes."""
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, object]
 
 
 @record
@@ -43,6 +56,8 @@ class OnnxFacts:
         ops: How many nodes of each op it has, those of bodies included, most first.
         weights: Its weights; those in files beside it too.
         external: The files beside it that weights lie in.
+        nodes: The nodes of its graph.
+        shapes: What it says of the tensors inside.
     """
 
     ir_version: int
@@ -53,6 +68,8 @@ class OnnxFacts:
     ops: dict[str, int]
     weights: tuple[OnnxTensor, ...]
     external: tuple[str, ...] = ()
+    nodes: tuple[OnnxNode, ...] = ()
+    shapes: tuple[OnnxTensor, ...] = ()
 
 
 def read_onnx(path: Path) -> OnnxFacts:
@@ -90,11 +107,16 @@ def read_onnx(path: Path) -> OnnxFacts:
     outputs: list[OnnxTensor] = []
     weights: list[OnnxTensor] = []
     external: dict[str, None] = {}
+    nodes: list[OnnxNode] = []
+    shapes: list[OnnxTensor] = []
     for number, kind, _, inner in _fields(graph):
         if kind != BYTES:
             continue
         if number == 1:
             _count(inner, counts, 0)
+            nodes.append(_node(inner))
+        elif number == 13:
+            shapes.append(_port(inner))
         elif number == 5:
             weights.append(_weight(inner, external))
         elif number == 11:
@@ -105,8 +127,47 @@ def read_onnx(path: Path) -> OnnxFacts:
     ops = dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
     taken = tuple(one for one in inputs if one.name not in names)
     return OnnxFacts(
-        version, opsets, " ".join(filter(None, producer)), taken, tuple(outputs), ops, tuple(weights), tuple(external)
+        version,
+        opsets,
+        " ".join(filter(None, producer)),
+        taken,
+        tuple(outputs),
+        ops,
+        tuple(weights),
+        tuple(external),
+        tuple(nodes),
+        tuple(shapes),
     )
+
+
+def _node(node: Span) -> OnnxNode:
+    texts: dict[int, list[str]] = {1: [], 2: [], 3: [], 4: [], 7: []}
+    attrs: dict[str, object] = {}
+    for number, kind, _, inner in _fields(node):
+        if kind == BYTES and number in texts:
+            texts[number].append(_text(inner))
+        elif kind == BYTES and number == 5:
+            key, value = _attribute(inner)
+            attrs[key] = value
+    op = ":".join(filter(None, (*texts[7][-1:], *texts[4][-1:])))
+    name = next(filter(None, (*texts[3][-1:], *texts[2])), op)
+    return OnnxNode(name, op, tuple(texts[1]), tuple(texts[2]), attrs)
+
+
+def _attribute(span: Span) -> tuple[str, object]:
+    """The name of an attribute, and its value if it is an integer, a text or a list of integers."""
+    name, value = "", "..."
+    listed: list[int] = []
+    for number, kind, integer, inner in _fields(span):
+        if kind == BYTES and number in (1, 4) and len(inner) <= _LONGEST:
+            name, value = (_text(inner), value) if number == 1 else (name, _text(inner))
+        elif kind == VARINT and number == 3:
+            value = str(as_int64(integer))
+        elif kind == VARINT and number == 8:
+            listed.append(as_int64(integer))
+        elif kind == BYTES and number == 8 and len(inner) <= _LONGEST:
+            listed += [one for one in _packed(inner) if isinstance(one, int)]
+    return name, listed or value
 
 
 def _fields(span: Span) -> Iterator[tuple[int, int, int, Span]]:

@@ -1,0 +1,1 @@
+"""tfsmith inside Model Explorer: `model-explorer --extensions=tfsmith.model_explorer`."""
