@@ -31,6 +31,8 @@ class Setup:
         folder.mkdir(parents=True, exist_ok=True)
         return folder / name
 
-    def compare(self, commands: dict[str, Command], rounds: int | None = None) -> dict[str, Figures]:
+    def compare(
+        self, commands: dict[str, Command], rounds: int | None = None, *, warm: bool = True
+    ) -> dict[str, Figures]:
         """Runs commands in turns; see `compare`."""
-        return compare(commands, 1 if self.quick else rounds or self.rounds, warm=not self.quick)
+        return compare(commands, 1 if self.quick else rounds or self.rounds, warm=warm and not self.quick)

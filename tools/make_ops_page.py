@@ -55,9 +55,10 @@ XLA and TPUs, and for TensorFlow's own tests. How it is found out: [conformance]
 
 `reference`: how many cases the op has; `yes` where it is computed but has no cases of its own. `OpenVINO`: the types
 that it is proven for, except for tensors without elements (`e`), for infinities and NaN (`n`), for integers that do not
-fit 32 bits (`w`), or for inputs that TensorFlow refuses (`b`); after `-`, types that it gets wrong or refuses, always
-or with some attributes. `ONNX`: the same of what [convert](guides/onnx.md) writes. `TensorFlow`: cases that it answers,
-and cases that it refuses.
+fit 24 bits (`w`), or for inputs that TensorFlow refuses (`b`); after `-`, types that it gets wrong or refuses, always
+or with some attributes. `auto` gives it no float64, and of float16, bfloat16, int8, int16 and unsigned integers only
+what moves numbers and computes none, whatever the cases say. `ONNX`: the same of what [convert](guides/onnx.md)
+writes. `TensorFlow`: cases that it answers, and cases that it refuses.
 
 | op | reference | OpenVINO | ONNX | TensorFlow |
 |---|---|---|---|---|

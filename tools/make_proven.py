@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy
 
-from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE, node_kind
+from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE, WIDEST, node_kind
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.dtype import DType
 from tfsmith.ir.node import Node
@@ -38,7 +38,6 @@ _PACKAGES = {"onnx": "onnxruntime"}
 """What runs the cases, where the engine is called otherwise."""
 _SHOWN = 160
 _OFTEN = 50
-_WIDE = 2**31
 _WIDE_TYPES = ("int64", "uint32", "uint64")
 
 
@@ -162,7 +161,7 @@ def _constant(name: str, kind: DType, array: Any) -> Node:
 
 
 def _is_wide(array: Any) -> bool:
-    return array.dtype.kind in "iu" and bool((array.max() >= _WIDE) | (array.min() < -_WIDE))
+    return array.dtype.kind in "iu" and bool((array.max() > WIDEST) | (array.min() < -WIDEST))
 
 
 def _is_nonfinite(array: Any) -> bool:

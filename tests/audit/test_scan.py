@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.support.helpers import field
+from tests.support import planted
+from tests.support.helpers import field, graph_def, node_def
 
 import tfsmith
 from tfsmith.audit.files import program_in
@@ -353,6 +354,31 @@ def test_unknown_fields_and_text_in_disguise(tmp_path: Path) -> None:
     (tmp_path / "text.pb").write_text(HARMLESS)
     (found,) = tfsmith.scan(tmp_path / "text.pb").findings
     assert (found.level, found.what) == ("note", "text.pb is text, though its name says binary")
+
+
+def test_unknown_fields_in_every_message() -> None:
+    """In nodes, attributes, functions, signatures and all else that a model holds: other readers may see them."""
+    found = [one for one in tfsmith.scan(tfsmith.load(planted.graph())).findings if one.kind == "unknown-field"]
+    assert {one.level for one in found} == {"note"}
+    assert {one.node for one in found} == {"", "x", "small", "large", "add", "double"}  # the first of those alike
+    assert {one.what.split()[0] for one in found if "has no field 1234" in one.what} == {
+        "GraphDef", "NodeDef", "AttrValue", "FunctionDefLibrary", "FunctionDef", "OpDef", "GradientDef", "VersionDef"
+    }  # fmt: skip
+    everywhere = tfsmith.scan(tfsmith.load(planted.saved_model())).findings
+    seen = {one.what.split()[0] for one in everywhere if one.kind == "unknown-field"}
+    assert seen >= {"SavedModel", "MetaGraphDef", "SaverDef", "CollectionDef", "SignatureDef", "AssetFileDef"}
+
+
+def test_many_small_unknown_fields_are_much() -> None:
+    nodes = [node_def(f"n{number}", "NoOp", extra=field(99, bytes(500))) for number in range(90)]
+    (found,) = tfsmith.scan(tfsmith.load(graph_def(nodes))).findings
+    assert (found.level, found.count, found.node) == ("suspicious", 90, "n0")
+
+
+def test_a_known_field_of_another_type_is_an_unknown_one() -> None:
+    node = node_def("n", "NoOp", extra=b"\x08\x05")  # the name, as a number
+    (found,) = tfsmith.scan(tfsmith.load(field(1, node))).findings
+    assert (found.what, found.node) == ("NodeDef has no field 1, which holds 1 bytes", "n")
 
 
 def test_weights_that_are_not_finite_or_programs(tmp_path: Path) -> None:

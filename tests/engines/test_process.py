@@ -168,7 +168,7 @@ def test_auto_takes_the_first_that_can(model: Model, monkeypatch: pytest.MonkeyP
     engines = {"openvino": lacks[0], "reference": lacks[1], "tensorflow": Fake("tensorflow")}
     monkeypatch.setattr("tfsmith.engines.runner.engine_named", engines.__getitem__)
     monkeypatch.setattr("tfsmith.engines.choose.installed_openvino", lambda: "1")
-    monkeypatch.setattr("tfsmith.engines.guard.proven", lambda *asked: Proof())
+    monkeypatch.setattr("tfsmith.engines.guard._proof", lambda *asked: Proof())
     with tfsmith.compile(model) as runner:
         assert (runner.engine, runner.version) == ("tensorflow", "1")
         assert runner.refusals == (

@@ -230,24 +230,42 @@ def test_texts_that_share_one_place_are_bounded(tmp_path: Path) -> None:
 
 def test_texts_that_are_one_text(tmp_path: Path) -> None:
     """The bomb itself: names of the second attribute all lead to the text of the first, whose heap was read by then."""
-    path = tmp_path / "bomb.h5"
+    path, count, size = tmp_path / "bomb.h5", 1000, 2_000_000
     with h5py.File(path, "w") as file:
-        file.attrs["backend"] = "x" * 2_000_000
-        file.attrs["layer_names"] = numpy.array(["y"] * 4000, dtype=h5py.string_dtype())
-    data = path.read_bytes()
-    place = data.index((2_000_000).to_bytes(4, "little"))
-    while int.from_bytes(data[place + 12 : place + 16], "little") != 1:  # length, address of the heap, number in it
-        place = data.index((2_000_000).to_bytes(4, "little"), place + 1)
-    heap = data[place + 4 : place + 12]
-    other = data.index(b"GCOL", 0 if heap == bytes(8) else int.from_bytes(heap, "little") + 4).to_bytes(8, "little")
-    refs = [data.find((1).to_bytes(4, "little") + other + number.to_bytes(4, "little")) for number in (1, 2, 3)]
-    assert min(refs) > 0
-    made = bytearray(data)
-    for number in range(4000):
-        made[refs[0] + 16 * number : refs[0] + 16 * number + 16] = data[place : place + 16]
-    path.write_bytes(made)
-    with pytest.raises(LimitError, match="may hold 4000 texts of 2"):
+        file.attrs["backend"] = "x" * size
+        file.attrs["layer_names"] = numpy.array(["y"] * count, dtype=h5py.string_dtype())
+    data = bytearray(path.read_bytes())
+
+    def place_of(length: int, times: int) -> int:
+        """Where so many references to texts of this length lie: the length, the address of a heap, the number in it."""
+        at, wanted = -1, length.to_bytes(4, "little")
+        while True:
+            at = data.index(wanted, at + 1)
+            heap = int.from_bytes(data[at + 4 : at + 12], "little")
+            run = (data[at + 16 * number : at + 16 * number + 4] == wanted for number in range(times))
+            if data[heap : heap + 4] == b"GCOL" and all(run):
+                return at
+
+    long, names = place_of(size, 1), place_of(1, count)
+    data[names : names + 16 * count] = data[long : long + 16] * count
+    path.write_bytes(data)
+    with pytest.raises(LimitError, match="may hold 1000 texts of 2000"):
         tfsmith.load(path)
+
+
+def test_a_large_config_is_no_bomb(tmp_path: Path) -> None:
+    """As NASNet has it: a config of 700 kB in a heap of its own, and hundreds of names in others."""
+    path = tmp_path / "large.h5"
+    names = [f"layer_{number}" for number in range(1000)]
+    with h5py.File(path, "w") as file:
+        file.attrs["model_config"] = json.dumps(
+            {"class_name": "Sequential", "config": {"layers": []}, "x": "y" * 700_000}
+        )
+        group = file.create_group("model_weights")
+        group.attrs["layer_names"] = numpy.array(names, dtype=h5py.string_dtype())
+        for name in names:
+            group.create_group(name).attrs["weight_names"] = numpy.zeros(0, "S1")
+    assert keras_of(path).title == "Keras model (.h5)"
 
 
 def test_hdf5_of_others_is_refused(tmp_path: Path) -> None:
@@ -338,6 +356,8 @@ def test_show_and_scan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     ):
         assert words in told
     assert tfsmith.scan(path)
+    assert main(["scan", str(path)]) == 0
+    assert "5 layers looked at" in capsys.readouterr().out
     config = json.loads(keras_of(path).config)
     config["config"]["layers"][2] = {
         "class_name": "Lambda",
@@ -448,6 +468,17 @@ def test_names_with_a_number_are_paired_though_values_differ(trained: tuple[Path
     assert sum(one.verdict == "same" for one in found) == 10
 
 
+def test_names_with_other_scopes_are_paired_though_values_differ(tmp_path: Path) -> None:
+    path = unpacked(tmp_path, "tf-keras-2.19.h5")
+    first = tfsmith.load_weights(path, training=False)
+    tfsmith.save_weights(
+        {f"model/{name}": tensor.numpy() + 1 for name, tensor in first.items()}, tmp_path / "other.npz"
+    )
+    found = tfsmith.compare_weights(first, tmp_path / "other.npz")
+    assert {one.name for one in found} == {f"{name} = model/{name}" for name in first}
+    assert {one.verdict for one in found} == {"differs"}
+
+
 def test_diff_pairs_weights_as_compare_does(trained: tuple[Path, Path], capsys: pytest.CaptureFixture[str]) -> None:
     path, exported = trained
     archive = unpacked(path.parent, "tf-keras-2.19.keras")
@@ -470,3 +501,14 @@ def test_a_page_of_a_keras_file(tmp_path: Path) -> None:
     other = unpacked(tmp_path, "tf-keras-2.19.h5")
     assert view_model(path, diff=other, out=tmp_path / "both.html").overlays
     assert sorted(made.name for made in tmp_path.glob("*.html")) == ["both.html", "page.html"]
+
+
+def test_converting_says_what_is_written_and_what_cannot_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = unpacked(tmp_path, "tf-keras-2.19.keras")
+    for ending, word in ((".h5", "weights"), (".npz", "weights"), (".ckpt", "checkpoint")):
+        assert main(["convert", str(path), "-o", str(tmp_path / f"made{ending}")]) == 0
+        assert f"({word}, " in capsys.readouterr().out
+    for name in ("model.pb", "folder", "model.meta"):
+        assert main(["convert", str(path), "-o", str(tmp_path / name)]) == 2
+        assert "holds layers and weights, but no graph to convert; export a SavedModel" in capsys.readouterr().err
+        assert not (tmp_path / name).exists()

@@ -327,12 +327,12 @@ FOREIGN = [
     (
         b"just some words\n",
         "this is no TensorFlow model that we know; "
-        "pass a SavedModel folder, a .meta, a GraphDef .pb or .pbtxt, or a checkpoint prefix",
+        "pass a SavedModel folder, a .meta, a GraphDef .pb or .pbtxt, a checkpoint prefix, or a Keras file",
     ),
     (
         bytes(1000),
         "this is no TensorFlow model that we know; "
-        "pass a SavedModel folder, a .meta, a GraphDef .pb or .pbtxt, or a checkpoint prefix",
+        "pass a SavedModel folder, a .meta, a GraphDef .pb or .pbtxt, a checkpoint prefix, or a Keras file",
     ),
 ]
 

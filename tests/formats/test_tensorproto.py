@@ -12,6 +12,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, TfsmithError, UnsupportedError
+from tfsmith.formats.graph.nodes import attr_from_message
 from tfsmith.formats.graph.tensorproto import plan_tensor, shape_from_message, tensor_from_message, tensor_from_span
 from tfsmith.ir.dtype import dtype, dtype_named
 from tfsmith.ir.shape import UNKNOWN, Shape
@@ -323,3 +324,15 @@ def test_filled_parts_are_all_values() -> None:
     assert data == struct.pack("<h", 1) + struct.pack("<h", 2) * 699_999
     with pytest.raises(InvalidModelError, match="do not fit"):
         FilledTensor(dtype_named("int16"), Shape((1,)), b"123")
+
+
+def test_sizes_that_grappler_numbered_are_unknown() -> None:
+    """It notes them down at nodes, and TensorFlow reads of such notes only `_output_shapes`."""
+    message = new("AttrValue")
+    for size in (-36, 32):
+        message.shape.dim.add(size=size)
+    found = attr_from_message(message, "_input_shapes")
+    assert found.value == Shape((-1, 32))
+    for name in ("shape", "_output_shapes"):
+        with pytest.raises(InvalidModelError, match="dimension of -36"):
+            attr_from_message(message, name)

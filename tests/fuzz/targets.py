@@ -10,7 +10,10 @@ import io
 import json
 import os
 import struct
+import tempfile
+import zipfile
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from random import Random
 from types import MappingProxyType
@@ -19,7 +22,8 @@ from typing import Any
 import numpy as np
 from tests.fuzz import mutators
 from tests.fuzz.mutators import Mutator
-from tests.support.helpers import attr_value, const_node, field, graph_def, node_def
+from tests.support import planted
+from tests.support.helpers import attr_value, const_node, field, files_of, graph_def, node_def, write_files
 from tests.support.riegeli_files import split
 from tests.support.table_files import GOLDEN_DATA, GOLDEN_INDEX, table, write_golden
 from tests.support.v1_files import TENSORS, v1_entries
@@ -176,8 +180,15 @@ def _use_saved_model(main: str) -> Callable[[bytes, Path], None]:
 
 def _variables(folder: Path) -> None:
     if not (folder / "variables").is_dir():
-        write_saved_model(linear_regression(), folder)
-        (folder / "saved_model.pb").unlink()
+        write_files(folder, _variable_files())
+
+
+@cache
+def _variable_files() -> dict[str, bytes]:
+    """The files of a SavedModel without its main one."""
+    with tempfile.TemporaryDirectory() as home:
+        found = files_of(write_saved_model(linear_regression(), Path(home) / "m"))
+    return {name: data for name, data in found.items() if name != "saved_model.pb"}
 
 
 def _use_index(data: bytes, folder: Path) -> None:
@@ -262,6 +273,22 @@ def _use_scan(name: str) -> Callable[[bytes, Path], None]:
     return use
 
 
+def _use_verbs(data: bytes, folder: Path) -> None:
+    """All that looks into a graph or makes another of it."""
+    model = attempt(lambda: tfsmith.load(data))
+    if model is None:
+        return
+    attempt(lambda: str(tfsmith.show(model, architecture=True)))
+    attempt(lambda: str(tfsmith.diff(model, tfsmith.load(CHAIN), inferred_shapes=True)))
+    attempt(lambda: json.dumps(tfsmith.scan(model).to_sarif(), allow_nan=False))
+    for target in ("onnx", "openvino", "tensorflow-1.15"):
+        attempt(lambda: str(tfsmith.check(model, target)))  # noqa: B023
+    attempt(lambda: tfsmith.find(model, "attention"))
+    attempt(lambda: tfsmith.thaw(model, out=folder / "thawed"))
+    attempt(lambda: tfsmith.freeze(model, fold_shapes=True, batch_size=1, out=folder / "folded.pb"))
+    attempt(lambda: tfsmith.convert(model, out=folder / "m.onnx"))
+
+
 def _saved_model_bytes() -> bytes:
     return field(2, field(1, field(4, b"serve")) + field(2, CHAIN))
 
@@ -286,6 +313,14 @@ def _frozen(folder: Path) -> Iterable[bytes]:
     yield CHAIN
     for number, model in enumerate((linear_regression(), conv_net())):
         yield Path(write_frozen(model, folder / f"{number}.pb")).read_bytes()
+
+
+def _graphs(folder: Path) -> Iterable[bytes]:
+    """Graphs as TensorFlow makes them, with functions and loops; see `make_seeds.py`."""
+    del folder
+    yield planted.graph()
+    with zipfile.ZipFile(Path(__file__).with_name("seeds.zip")) as archive:
+        yield from (archive.read(name) for name in archive.namelist())
 
 
 def _computations(folder: Path) -> Iterable[bytes]:
@@ -352,6 +387,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             Target("recipe-pb", _constant(RECIPE_PB), mutators.message("Recipe"), _use_recipe("r.pb")),
             Target("replace", _frozen, mutators.message("GraphDef"), _use_match),
             Target("engine", _computations, mutators.message("GraphDef"), _use_engine),
+            Target("verbs", _graphs, mutators.message("GraphDef"), _use_verbs),
             Target("scan", _attacks, mutators.message("SavedModel"), _use_scan("saved_model.pb")),
             Target("scan-zip", _constant(b"PK"), mutators.zip_members, _use_scan("assets/a.zip")),
             Target("scan-tar", _constant(b"\x1f\x8b"), mutators.tar_members, _use_scan("assets/a.tgz")),

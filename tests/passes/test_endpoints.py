@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +17,8 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.passes.interface import Candidate, clear_outputs, guess_inputs, guess_outputs, output_shape, output_type
+from tfsmith.testing.models import linear_regression
+from tfsmith.testing.write import write_saved_model
 
 FLOAT = {"dtype": dtype(1), "T": dtype(1)}
 
@@ -137,6 +140,15 @@ def test_collections_win() -> None:
     assert _tensors(tfsmith.likely_inputs(model)) == ["unused:0"]
     assert _tensors(tfsmith.likely_outputs(model)) == ["dense/MatMul:0", "loss/mean:0"]
     assert tfsmith.likely_outputs(model)[0].reason == "it is in the collection 'outputs'"
+
+
+def test_signatures_win(tmp_path: Path) -> None:
+    """Nobody needs a guess of what the model itself says: each tensor once, with who names it."""
+    model = tfsmith.load(write_saved_model(linear_regression(), tmp_path / "m"))
+    (given,) = tfsmith.likely_inputs(model)
+    assert (given.tensor, given.reason) == ("inputs/x_sample:0", "signature serving_default names it 'x'")
+    (found,) = tfsmith.likely_outputs(model)
+    assert (found.tensor, found.reason) == ("linear_regression/add:0", "signature serving_default names it 'y'")
 
 
 @pytest.mark.parametrize("other", [Collection("bytes", (b"x",)), Collection("node", ()), Collection("node", ("gone",))])

@@ -96,6 +96,25 @@ def test_every_encoder_becomes_one_node(name: str, tmp_path: Path) -> None:
     assert not any(node.op in ("Softmax", "Erf", "Tanh", "BatchMatMulV2") for node in done.model.graph)
 
 
+@pytest.mark.parametrize("name", ["bert-base.pb.xz", "kerashub-roberta.pb.xz", "models-bert-v2.pb.xz"])
+def test_an_encoder_is_found_behind_fused_ops(name: str, tmp_path: Path) -> None:
+    """What the small recipes leave behind, and grappler writes, is read like what it was before."""
+    model, outputs = tfsmith.load(opened(name, tmp_path)), NOTES[name]["outputs"]
+    for recipe, count in (
+        ("layer-norm", 2 * LAYERS + 1),
+        ("gelu-erf", None),
+        ("gelu-tanh", None),
+        ("attention", LAYERS),
+    ):
+        done = tfsmith.replace(model, recipe, outputs=outputs)
+        assert count is None or len(done.matches) == count
+        model = done.model
+    ops = Counter(node.op for node in model.graph)
+    assert (ops["_MklLayerNorm"], ops["_FusedMatMul"]) == (2 * LAYERS + 1, LAYERS)
+    found = fuse_encoders(model, outputs)
+    assert [len(encoder.stack.layers) for encoder in found.encoders] == [LAYERS], found.refused
+
+
 @pytest.mark.parametrize("name", SAVED)
 def test_every_encoder_that_is_served_becomes_nodes(name: str, tmp_path: Path) -> None:
     done = fused(opened(name, tmp_path), name)

@@ -210,7 +210,6 @@ REFUSED: dict[str, tuple[Callable[[Spelling], None], str]] = {
         "scores",
     ),
     "sigmoid": (lambda one: setattr(one, "activated", lambda tf, x: tf.nn.sigmoid(x)), "activation"),
-    "no mask": (lambda one: setattr(one, "masked", lambda tf, scores, mask: scores), "no mask"),
 }
 
 

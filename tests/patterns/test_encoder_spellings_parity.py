@@ -174,7 +174,137 @@ def one_pixel(tf: Any, x: Any, values: Any, given: int, width: int) -> Any:
     return tf.squeeze(tf.nn.conv2d(x[:, tf.newaxis], kernel, 1, "VALID"), 1)
 
 
+def rest_of_attention(tf: Any, query: Any, key: Any, value: Any, mask: Any) -> Any:
+    """Attention of tensors with heads in front of words."""
+    scores = tf.matmul(query, key, transpose_b=True) / np.float32(SIZE**0.5)
+    shares = tf.nn.softmax(scores + (1.0 - tf.cast(wide(tf, mask), tf.float32)) * -10000.0)
+    return tf.matmul(shares, value)
+
+
+def joined(tf: Any, context: Any) -> Any:
+    return tf.reshape(tf.transpose(context, [0, 2, 1, 3]), [-1, LENGTH, WIDTH])
+
+
+def of_one_product(cut: Callable[[Any, Any], tuple[Any, Any, Any]]) -> Change:
+    """One product gives queries, keys and values."""
+
+    def formula(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
+        query, key, value = cut(tf, one.dense(tf, x, 3 * WIDTH, WIDTH))
+        return behind(tf, one, x, joined(tf, rest_of_attention(tf, query, key, value, mask)))
+
+    return layer(formula)
+
+
+def to_heads(tf: Any, x: Any) -> Any:
+    return tf.transpose(tf.reshape(x, [-1, LENGTH, HEADS, SIZE]), [0, 2, 1, 3])
+
+
+def split(tf: Any, x: Any) -> Any:
+    return [to_heads(tf, part) for part in tf.split(x, 3, axis=-1)]
+
+
+def split_by_sizes(tf: Any, x: Any) -> Any:
+    return [to_heads(tf, part) for part in tf.split(x, [WIDTH, WIDTH, -1], axis=2)]
+
+
+def unstacked(tf: Any, x: Any) -> Any:
+    return tf.unstack(tf.transpose(tf.reshape(x, [-1, LENGTH, 3, HEADS, SIZE]), [2, 0, 3, 1, 4]))
+
+
+def chosen(tf: Any, x: Any) -> Any:
+    apart = tf.transpose(tf.reshape(x, [-1, LENGTH, 3, HEADS, SIZE]), [2, 0, 3, 1, 4])
+    return apart[0], apart[1], tf.gather(apart, 2)
+
+
+def head_by_head(tf: Any, x: Any) -> Any:
+    """As GPT-NeoX stores them: query, key and value of each head side by side."""
+    return tf.split(tf.transpose(tf.reshape(x, [-1, LENGTH, HEADS, 3 * SIZE]), [0, 2, 1, 3]), 3, axis=-1)
+
+
+def sliced(tf: Any, x: Any) -> Any:
+    first, second = x[..., :WIDTH], tf.slice(x, [0, 0, WIDTH], [-1, -1, WIDTH])
+    return [to_heads(tf, part) for part in (first, second, x[:, :, -WIDTH:])]
+
+
+def joined_weights(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
+    """Three weights that are joined for one product."""
+    kernel = tf.concat([one.weight(tf, WIDTH, WIDTH) for _ in range(3)], 1)
+    bias = tf.concat([one.weight(tf, WIDTH) for _ in range(3)], 0)
+    query, key, value = split(tf, tf.nn.bias_add(tf.tensordot(x, kernel, 1), bias))
+    return behind(tf, one, x, joined(tf, rest_of_attention(tf, query, key, value, mask)))
+
+
+def heads_by_parts(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
+    """Heads into the batch and out of it by splitting and joining."""
+    query, key, value = (tf.concat(tf.split(one.dense(tf, x, WIDTH, WIDTH), HEADS, 2), 0) for _ in range(3))
+    shown = tf.tile(tf.cast(mask, tf.float32), [HEADS, 1])[:, tf.newaxis, :]
+    scores = tf.matmul(query, key, transpose_b=True) / np.float32(SIZE**0.5)
+    shares = tf.nn.softmax(scores + (1.0 - shown) * -10000.0)
+    return behind(tf, one, x, tf.concat(tf.split(tf.matmul(shares, value), HEADS, 0), 2))
+
+
+def stacked_heads(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
+    """Heads by splitting and stacking."""
+    query, key, value = (tf.stack(tf.split(one.dense(tf, x, WIDTH, WIDTH), HEADS, 2), 1) for _ in range(3))
+    context = rest_of_attention(tf, query, key, value, mask)
+    return behind(tf, one, x, tf.concat(tf.unstack(context, axis=1), -1))
+
+
+def apart_all_along(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
+    """Heads are an axis of the weights, before and behind."""
+    query, key, value = (
+        tf.einsum("bfd,dnh->bfnh", x, one.weight(tf, WIDTH, HEADS, SIZE)) + one.weight(tf, HEADS, SIZE)
+        for _ in range(3)
+    )
+    scores = tf.einsum("bfnh,btnh->bnft", query, key) * SIZE**-0.5
+    shares = tf.nn.softmax(scores + (1.0 - tf.cast(wide(tf, mask), tf.float32)) * -10000.0)
+    context = tf.einsum("bnft,btnh->bfnh", shares, value)
+    y = one.normalized(
+        tf, x + tf.einsum("bfnh,nhd->bfd", context, one.weight(tf, HEADS, SIZE, WIDTH)) + one.weight(tf, WIDTH)
+    )
+    inner = one.activated(tf, one.dense(tf, y, INNER, WIDTH))
+    return one.normalized(tf, y + one.dense(tf, inner, WIDTH, INNER))
+
+
+def by_log_sum(tf: Any, x: Any) -> Any:
+    return tf.exp(x - tf.reduce_logsumexp(x, -1, keepdims=True))
+
+
+def where_scores(tf: Any, scores: Any, mask: Any) -> Any:
+    hidden = tf.broadcast_to(wide(tf, mask), tf.shape(scores))
+    return tf.where(tf.equal(hidden, 0), tf.ones_like(scores) * -1e9, scores)
+
+
+def where_old(tf: Any, scores: Any, mask: Any) -> Any:
+    hidden = tf.tile(tf.equal(wide(tf, mask), 0), [1, HEADS, LENGTH, 1])
+    return tf.compat.v1.where(hidden, tf.fill(tf.shape(hidden), -1e9), scores)
+
+
+def where_mask(tf: Any, scores: Any, mask: Any) -> Any:
+    return scores + tf.where(tf.cast(wide(tf, mask), tf.bool), tf.zeros([]), tf.constant(np.finfo(np.float32).min))
+
+
+def where_product(tf: Any, scores: Any, mask: Any) -> Any:
+    return scores + tf.cast(tf.where(wide(tf, mask) > 0, 0, -10000), tf.float32)
+
+
 MUST: dict[str, tuple[Change, list[int]]] = {
+    "one product, split": (of_one_product(split), [LAYERS]),
+    "one product, split by sizes": (of_one_product(split_by_sizes), [LAYERS]),
+    "one product, unstacked": (of_one_product(unstacked), [LAYERS]),
+    "one product, taken apart by numbers": (of_one_product(chosen), [LAYERS]),
+    "one product, each head side by side": (of_one_product(head_by_head), [LAYERS]),
+    "one product, sliced": (of_one_product(sliced), [LAYERS]),
+    "weights joined for one product": (layer(joined_weights), [LAYERS]),
+    "heads by split and concat": (layer(heads_by_parts), [LAYERS]),
+    "heads by split and stack": (layer(stacked_heads), [LAYERS]),
+    "heads are axes of weights": (layer(apart_all_along), [LAYERS]),
+    "softmax by the logarithm of a sum": (shares(by_log_sum), [LAYERS]),
+    "scores chosen by a wide condition": (masked(where_scores), [LAYERS]),
+    "scores chosen by TensorFlow 1's where": (masked(where_old), [LAYERS]),
+    "no mask": (masked(lambda tf, scores, mask: scores), [LAYERS]),
+    "mask chosen": (masked(where_mask), [LAYERS]),
+    "mask chosen as integers": (masked(where_product), [LAYERS]),
     "variance by squares": (norm(by_squares), [LAYERS]),
     "layer norm by a batch norm": (norm(by_batch_norm), [LAYERS]),
     "layer norm by sums": (norm(by_sums), [LAYERS]),
@@ -223,7 +353,12 @@ def two_epsilons(tf: Any, one: Spelling, x: Any, mask: Any) -> Any:
     return found
 
 
+def in_half(tf: Any, x: Any, values: Any, given: int, width: int) -> Any:
+    return tf.cast(tf.tensordot(tf.cast(x, tf.float16), tf.constant(values.astype(np.float16)), 1), tf.float32)
+
+
 MUST_NOT: dict[str, tuple[Change, str]] = {
+    "products in half precision": (dense(in_half), "it computes in float16, and the op in float32"),
     "epsilon beside the root": (
         norm(lambda tf, x, g, b: (x - mean(tf, x)) / (tf.math.reduce_std(x, -1, keepdims=True) + EPSILON) * g + b),
         "no layer of BERT",
@@ -272,3 +407,30 @@ def test_it_is_left_alone_with_a_reason(name: str) -> None:
     assert not found.encoders
     said = [one.reason for one in found.refused] + [line for _, line in found.others]
     assert not words or any(words in line for line in said), said
+
+
+def test_an_encoder_that_is_called_twice_becomes_one_node(tmp_path: Path) -> None:
+    spelling = Spelling("tensordot", "after", "multiplied", "plain", "erf")
+    weights: dict[int, Any] = {}
+
+    def weight(tf: Any, *shape: int) -> Any:
+        found = weights.get(spelling.count + 1)
+        if found is None:
+            found = Spelling.weight(spelling, tf, *shape)
+            weights[spelling.count] = found
+        else:
+            spelling.count += 1
+        return found
+
+    def again(tf: Any, given: list[Any]) -> Any:
+        spelling.count, y = 0, given[0]
+        for _ in range(LAYERS):
+            y = spelling.layer(tf, y, tf.compat.v1.get_default_graph().get_tensor_by_name("mask:0"))
+        return 2.0 * y + given[-1]
+
+    spelling.weight = weight  # type: ignore[method-assign]
+    data = made(spelling, again)
+    found = fused(data)
+    assert [len(encoder.stack.layers) for encoder in found.encoders] == [LAYERS], found
+    assert not any(node.op == "Softmax" for node in found.model.graph)
+    np.testing.assert_allclose(computed(written(found.model, tmp_path)), computed(data), atol=1e-4, rtol=1e-4)

@@ -416,11 +416,59 @@ def test_attention(tmp_path: Path) -> None:
         assert "_MklFusedBatchMatMulV2" in ops(done.model.graph)
 
 
-def test_attention_with_other_masks_or_scales_stays(tmp_path: Path) -> None:
-    """The op's kernel would end the process."""
-    wrong: tuple[dict[str, Any], ...] = ({"mask": (5, 5)}, {"mask": (1, 5, 5)}, {"scale": numbers(5)})
-    for more in wrong:
-        nothing(write(partial(attend, **more), HEADS.shape, tmp_path / "old.pb"), "attention")
+def attend_apart(tf: Any, x: Any, masked: Callable[[Any, Any], Any]) -> Any:
+    """Words in front of heads, as in Keras."""
+    scores = tf.einsum("bfnh,btnh->bnft", x * 0.5, x * 0.7 + 0.1)
+    return tf.einsum("bnft,btnh->bfnh", masked(tf, scores), x * 0.3)
+
+
+def is_shown(tf: Any) -> Any:
+    """Whole, padded, and fully masked rows."""
+    return tf.constant([[True, True, False], [False, False, False]])[:, tf.newaxis, tf.newaxis, :]
+
+
+def cleared(tf: Any, x: Any, shown: Any) -> Any:
+    """Hidden words have no share, even where all are hidden."""
+    return tf.where(shown, tf.nn.softmax(tf.where(shown, x, -1e9)), 0.0)
+
+
+MASKED: dict[str, Callable[[Any, Any], Any]] = {
+    "none": lambda tf, x: tf.nn.softmax(x),
+    "added": lambda tf, x: tf.nn.softmax(x + numbers(2, 1, 3, 3)),
+    "subtracted": lambda tf, x: tf.nn.softmax(x - 1e4 * (1.0 - tf.cast(is_shown(tf), tf.float32))),
+    "chosen": lambda tf, x: tf.nn.softmax(tf.where(is_shown(tf), x, -1e9)),
+    "hidden": lambda tf, x: tf.nn.softmax(tf.where(tf.logical_not(is_shown(tf)), -1e9, x)),
+    "made wide": lambda tf, x: tf.nn.softmax(tf.where(is_shown(tf) & tf.ones_like(x, tf.bool), x, -1e9)),
+    "cleared": lambda tf, x: cleared(tf, x, is_shown(tf)),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_attention_with_words_in_front_of_heads(name: str, tmp_path: Path) -> None:
+    """It has three words and five heads; with these exchanged, it would be another."""
+    path = write(partial(attend_apart, masked=MASKED[name]), HEADS.shape, tmp_path / "old.pb")
+    done = same(path, "attention", HEADS)
+    assert ("_MklFusedBatchMatMulV2" in ops(done.model.graph)) == (name == "added")
+    assert "Einsum" not in ops(done.model.graph)
+
+
+def test_attention_with_masks_that_the_fused_op_does_not_take(tmp_path: Path) -> None:
+    """Its kernel would end the process."""
+    for mask in ((5, 5), (1, 5, 5)):
+        done = same(write(partial(attend, mask=mask), HEADS.shape, tmp_path / "old.pb"), "attention", HEADS)
+        assert "_MklFusedBatchMatMulV2" not in ops(done.model.graph)
+
+
+def test_attention_with_another_scale_for_each_word_stays(tmp_path: Path) -> None:
+    nothing(write(partial(attend, scale=numbers(5)), HEADS.shape, tmp_path / "old.pb"), "attention")
+
+
+def test_gelu_behind_a_product_of_higher_rank(tmp_path: Path) -> None:
+    def build(tf: Any, x: Any) -> Any:
+        return tf.nn.gelu(tf.tensordot(x, numbers(4, 6), 1) + numbers(6))
+
+    done = same(write(build, [None, 3, 5, 4], tmp_path / "old.pb"), "gelu-erf", HEADS)
+    assert "_FusedMatMul" in ops(done.model.graph)
 
 
 # remove-identity and remove-no-ops

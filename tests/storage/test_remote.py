@@ -141,6 +141,17 @@ def test_reading_and_writing_in_memory(model: Path) -> None:
     assert tfsmith.run("memory://models/b", FEEDS)["y"].tolist() == WANTED
 
 
+def test_file_urls_are_paths_of_this_machine(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "frozen.pb"
+    tfsmith.freeze(model.as_uri(), outputs=["y"]).save(out.as_uri())
+    assert tfsmith.run(out.as_uri(), FEEDS, outputs=["y"])["y"].tolist() == WANTED
+    before = out.read_bytes()
+    with pytest.raises(TfsmithError, match="also the input"):
+        tfsmith.freeze(out, outputs=["y"]).save(out.as_uri(), force=True)
+    assert out.read_bytes() == before
+    assert [one.name for one in tmp_path.iterdir()] == ["frozen.pb"]
+
+
 def test_an_upload_that_fails_leaves_nothing(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import fsspec
 

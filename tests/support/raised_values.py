@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tfsmith.patterns.algebra import Algebra, Arg, Atom, Label, Value
-from tfsmith.patterns.raised import Reading
+from tfsmith.patterns.algebra import Algebra, Arg, Atom, Label, Reading, Value
 
 __all__ = ["compute", "leaves"]
 

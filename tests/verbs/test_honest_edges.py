@@ -267,6 +267,18 @@ def test_case_7_convert_verify_on_tf2(folder: Path, says: Says) -> None:
     assert "The models answer the same." in says(0, "verify", "frozen.pb", "frozen_model", "--outputs", "loss/output")
 
 
+def test_case_14_remedies_name_what_the_verb_has(folder: Path, says: Says) -> None:
+    Path("none.pb").write_bytes(graph_def([node_def("x", "NoOp")]))
+    found = says(2, "convert", "none.pb", "-o", "again.pb", "--verify")
+    assert found.endswith("write it without --verify, then say it: `tfsmith verify MODEL RESULT --outputs NAME`\n"), (
+        found
+    )
+    nodes = [node_def("x", "Placeholder", attrs={"dtype": attr_value(type=1)}), node_def("y", "Mine", ["x"])]
+    Path("mine.pb").write_bytes(graph_def(nodes))
+    found = says(1, "check", "mine.pb", "--for", "onnx", "--outputs", "y")
+    assert "or keep it (`tfsmith convert --map-op OP=DOMAIN:OP`)\n" in found
+
+
 def test_case_8_inputs_are_never_replaced(folder: Path, says: Says) -> None:
     says(0, "recipe", "draft", "frozen.pb", "-o", "r.toml")
     Path("names.txt").write_text("output_bias bias\n")

@@ -86,7 +86,7 @@ export class Tree {
     this.root = this.make("", "", null);
     this.root.isOpen = true;
     this.home = new Array(sheet.count);
-    const names = groups ? sheet.names.map((name, node) => `${groups[node] ?? ""}/${leaf(name)}#${node}`) : this.withSaver(sheet.names);
+    const names = groups ? sheet.names.map((name, node) => `${groups[node] ?? ""}/${leaf(name)}#${node}`) : this.withResources(this.withSaver(sheet.names));
     this.labels = names;
     const prefixes = this.prefixes(names);
     for (let node = 0; node < sheet.count; node++) {
@@ -141,6 +141,14 @@ export class Tree {
     };
     const isMany = variables.size > MOST_VARIABLES; // a graph that only calls functions: its variables are folded as one
     return names.map((name, node) => (found.has(node) ? `saver/${name}` : isMany && isPart(name) ? `variables/${name}` : name));
+  }
+
+  /** Names in which the variables that a function is given, if they are many, have a scope of their own. */
+  private withResources(names: string[]): string[] {
+    const { sheet } = this;
+    const isResource = (node: number): boolean => node < sheet.data.args && sheet.type(node, 0)?.[0] === "resource";
+    const count = names.filter((_, node) => isResource(node)).length;
+    return count > MOST_VARIABLES ? names.map((name, node) => (isResource(node) ? `variables/${name}` : name)) : names;
   }
 
   private make(name: string, path: string, parent: Group | null, kind: GroupKind = "scope"): Group {

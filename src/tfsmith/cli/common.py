@@ -101,6 +101,11 @@ def spelled(name: str, value: str | None, flags: Mapping[str, str] = MappingProx
     return flag if plain in (None, "", "True") else f"{flag} {plain}"
 
 
+def _sizes(dims: str | Iterable[int | None]) -> str:
+    """The value of a pair: a text, or the sizes of a shape."""
+    return dims if isinstance(dims, str) else ",".join("?" if one is None else str(one) for one in dims)
+
+
 def _command(text: str) -> str:
     """A call of a verb in Python, as `tfsmith.errors.call` writes it, as a command."""
     import ast
@@ -127,9 +132,7 @@ def _command(text: str) -> str:
             words.append(str(flag))
             continue
         if isinstance(value, dict):
-            texts = [
-                f"{name}={','.join('?' if one is None else str(one) for one in dims)}" for name, dims in value.items()
-            ]
+            texts = [f"{name}={_sizes(dims)}" for name, dims in value.items()]
         elif isinstance(value, list):
             texts = [",".join(map(str, value))] if option.kind in LISTED else [str(one) for one in value]
         else:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["ChildDiedError", "ChildProcess", "start_code"]
 
 _PATIENCE = 5.0
+_REMEDY = "check what is fed, or choose other outputs"
 _LAST_WORDS = 2000
 
 
@@ -90,7 +91,7 @@ class ChildProcess:
         if "error" in told:
             remedy = told.get("remedy")
             what = f"{self._title}: {told['error']}"
-            raise EngineError(what, path=self._path, remedy=remedy if isinstance(remedy, str) else None)
+            raise EngineError(what, path=self._path, remedy=remedy if isinstance(remedy, str) else _REMEDY)
         return told, found
 
     def _pipes(self) -> tuple[BinaryIO, BinaryIO]:

@@ -27,6 +27,7 @@ __all__ = [
     "FOLDER",
     "NONFINITE",
     "WIDE",
+    "WIDEST",
     "Condition",
     "NodeKind",
     "Proof",
@@ -40,7 +41,9 @@ EMPTY: Final = "empty"
 NONFINITE: Final = "nonfinite"
 """The engine is not proven where a tensor of the node has infinities or NaN."""
 WIDE: Final = "wide"
-"""The engine is not proven where a tensor of the node has integers that do not fit 32 bits with a sign."""
+"""The engine is not proven where a tensor of the node has integers over `WIDEST`."""
+WIDEST: Final = 2**24
+"""Up to here float32 holds all whole numbers: OpenVINO computes int64 as int32, and some int32 as float32."""
 BAD: Final = "bad"
 """The engine computes something for inputs that TensorFlow refuses: ids out of range, shapes that do not fit."""
 DEATH: Final = "the process was ended by"

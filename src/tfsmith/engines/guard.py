@@ -1,6 +1,6 @@
 """What conformance says of a whole program on OpenVINO, and the guard that looks at what goes in and comes out.
 
-Some proofs hold for some tensors only: not for empty ones, not for infinities and NaN, not for integers over 32 bits,
+Some proofs hold for some tensors only: not for empty ones, not for infinities and NaN, not for integers over 24 bits,
 or not for what TensorFlow refuses (ids out of range, shapes that do not fit). Whether a node may meet such a tensor
 follows from what is fed: the shapes of all tensors are inferred from it, and the ranges of their elements
 (`ops/ranges.py`). Where that does not say it, the node is not proven. What TensorFlow would refuse is refused.
@@ -14,16 +14,17 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.engines.compare import non_finite
-from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, Condition, Proof, proven
+from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, WIDEST, Condition, Proof, proven
 from tfsmith.engines.protocol import FlatGraph, Lack
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
+from tfsmith.ir.op_database import builtin_op
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
-from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, WHOLE_REFUSALS
+from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, MOVES, PASSES_ON, WHOLE_REFUSALS
 from tfsmith.ops.shapes import computed_ops
 from tfsmith.passes.interface import output_shape, output_type
 from tfsmith.records import record, replace
@@ -39,6 +40,11 @@ __all__ = ["Guard", "Place", "ProgramProof", "check_program"]
 
 _ALWAYS = PASSES_ON | GIVEN | {"IdentityN"}
 """Every case of the conformance suite has them, or they compute nothing."""
+_NARROWED = frozenset({"float64"})
+"""OpenVINO computes these as numbers of fewer digits."""
+_WIDENED = frozenset({"float16", "bfloat16", "int8", "uint8", "int16", "uint16", "uint32", "uint64"})
+"""OpenVINO computes these in other types, and does not round them or wrap them around after each op, as TensorFlow
+does: what is moved is right, what is computed may not be."""
 _SMALL = 1 << 16
 """Of constants of so many elements, the least and the greatest are found; of larger ones, whether all are finite."""
 _SIZES = (1, 2, 32, 128, 224)
@@ -46,7 +52,7 @@ _SIZES = (1, 2, 32, 128, 224)
 _WORDS: Mapping[Condition, str] = {
     EMPTY: "empty tensors",
     NONFINITE: "infinities and NaN",
-    WIDE: "integers that do not fit 32 bits",
+    WIDE: "integers over 24 bits",
     BAD: "axes and sizes that are not known before it runs",
 }
 
@@ -124,7 +130,25 @@ def _proof(engine: str, version: str, node: Node) -> Proof:
         return Proof(except_for=frozenset({BAD}))  # OpenVINO leaves it out
     if node.op not in GIVEN and any(found.dtype == "string" for found in node.attrs.values()):
         return Proof("strings lose zeros at their end on the way to OpenVINO")
-    return Proof() if node.op in _ALWAYS else proven(engine, version, node.op, node.attrs)
+    reason = "" if node.op in GIVEN else _kept_otherwise(node)
+    if reason or node.op in _ALWAYS:
+        return Proof(reason)
+    return proven(engine, version, node.op, node.attrs)
+
+
+def _kept_otherwise(node: Node) -> str:
+    """Why OpenVINO is wrong for the types of a node, whatever it computes; "" if it is not."""
+    definition = builtin_op(node.op)
+    if definition is None:
+        return ""
+    whole = definition.with_defaults(node.attrs)
+    taken = {kind.base.name for arg in definition.inputs for kind in arg.types(whole) if kind is not None}
+    made = {kind.base.name for arg in definition.outputs for kind in arg.types(whole) if kind is not None}
+    for kind in sorted((taken | made) & _NARROWED):
+        return f"OpenVINO computes {kind} as float32"
+    for kind in sorted(made & _WIDENED) if node.op not in MOVES else ():
+        return f"{node.op} computes {kind}, which OpenVINO keeps in another type"
+    return ""
 
 
 def _must_be_checked(node: Node) -> bool:
@@ -167,8 +191,32 @@ class Guard:
 
     def static_doubts(self) -> Iterator[Lack]:
         """Nodes that are not proven whatever is fed: what they may meet does not follow from shapes and ranges."""
+        from tfsmith.ops.inference import Inference
+
         for place, condition in self._static_meetings():
             yield Lack(place.node.op, (place.node.name,), f"{place.node.op} is not proven for {_WORDS[condition]}")
+        for node in _empty_nodes(self._flat.graph, Inference(self._flat.graph, trust_notes=False)):
+            yield Lack(node.op, (node.name,), f"{node.op} is not proven for {_WORDS[EMPTY]}")
+        for node, what in self._refused_constants():
+            yield Lack(node.op, (node.name,), f"{node.op} of constants fails ({what}), of which OpenVINO may die")
+
+    def _refused_constants(self) -> Iterator[tuple[Node, str]]:
+        """Nodes that divide whole constants by 0 and their like: OpenVINO computes them when it compiles."""
+        from tfsmith.engines.reference import plan_tensors
+
+        graph = self._flat.graph
+        suspects = [check.node for check in self._checks if _is_whole_math(check.node)]
+        fed = {parse_input(name).node for name in self._flat.inputs.values()} if suspects else set()
+        for node in graph.topological_order() if suspects else ():
+            if any(source.node in fed for source in graph.inputs_of(node)):
+                fed.add(node.name)
+        for node in suspects:
+            if node.name in fed:
+                continue
+            try:
+                plan_tensors(replace(self._flat, inputs={}), [f"{node.name}:0"]).run([])
+            except TfsmithError as error:
+                yield node, error.what
 
     def _static_meetings(self) -> list[tuple[Place, Condition]]:
         """The nodes that meet what they are not proven for with all sizes and numbers that are tried as inputs."""
@@ -238,6 +286,8 @@ class Guard:
             remedy = "check the shapes of the inputs"
             raise EngineError(f"{conflict.op}: {conflict.what}", where=f"node {conflict.node!r}", remedy=remedy)
         inference = Inference(shaped, trust_notes=False)
+        for node in _empty_nodes(shaped, inference):
+            return f"for {_WORDS[EMPTY]}, which {node.name} ({node.op}) meets"
         for place in self.proof.except_for.get(BAD, ()):
             node = place.node
             if node.op not in LEAST_RANK or node.name not in shaped:
@@ -389,6 +439,24 @@ def _has_elements(inference: Inference, body: Body, tensor: Endpoint) -> bool:
     return dims is not None and all(size is not None and size != 0 for size in dims)
 
 
+def _empty_nodes(graph: Graph, inference: Inference) -> Iterator[Node]:
+    """Nodes that give a tensor without elements; lists of no sizes or axes do not count.
+
+    Ops were checked for such tensors one by one, and OpenVINO dies of some chains of ops that are right alone.
+    """
+    for node in graph:
+        if node.op in GIVEN:
+            continue
+        definition = graph.op_def(node.op)
+        for number in range(1 if definition is None else definition.output_count(node.attrs)):
+            tensor = Endpoint(node.name, number)
+            dims = inference.known(graph, tensor).dims
+            is_list = dims is not None and len(dims) == 1 and _type_name(inference, graph, tensor).startswith("int")
+            if dims is not None and 0 in dims and not is_list:
+                yield node
+                break
+
+
 def _told_by_shapes(graph: Graph, inference: Inference) -> Iterator[tuple[str, Node]]:
     """The nodes whose whole numbers follow from the shapes, as constants."""
     import numpy
@@ -425,7 +493,7 @@ def _is_finite(found: Range, kind: str) -> bool:
 
 def _is_narrow(found: Range, kind: str) -> bool:
     is_whole = kind.startswith(("int", "uint"))
-    return not is_whole or (found.finite and found.low >= -(2**31) and found.high < 2**31)
+    return not is_whole or (found.finite and found.low >= -WIDEST and found.high <= WIDEST)
 
 
 _CHECKED: Mapping[Condition, Callable[[Range, str], bool]] = {NONFINITE: _is_finite, WIDE: _is_narrow}
@@ -469,10 +537,10 @@ def _outward(value: float, sign: int) -> float:
 
 
 def _is_wide(array: NDArray[Any]) -> bool:
-    """Whether it has integers that do not fit 32 bits with a sign."""
+    """Whether it has integers over 24 bits."""
     if array.dtype.kind not in "iu" or array.dtype.itemsize < 4 or not array.size:
         return False
-    return int(array.min()) < -(2**31) or int(array.max()) >= 2**31
+    return int(array.min()) < -WIDEST or int(array.max()) > WIDEST
 
 
 def _check_of(flat: FlatGraph, node: Node) -> _Check:

@@ -9,12 +9,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+from tfsmith.errors import TfsmithError
 from tfsmith.formats.kinds import MAIN_FILES, find_main_file
 from tfsmith.formats.sniff import sniff
 from tfsmith.ir.model import Model
+from tfsmith.limits import MAX_DEPTH
 from tfsmith.storage.span import Span, open_file
-from tfsmith.wire.scan import BYTES, fields
-from tfsmith.wire.schema import child_message, fields_of
+from tfsmith.wire.messages import parse
+from tfsmith.wire.scan import BYTES, RawField, fields
+from tfsmith.wire.schema import child_message, fields_of, is_packable, wire_type
 
 __all__ = [
     "KERAS_METADATA",
@@ -28,36 +31,91 @@ __all__ = [
 KERAS_METADATA = "keras_metadata.pb"
 _MESSAGES = MappingProxyType({"graphdef": "GraphDef", "metagraph": "MetaGraphDef", "saved_model": "SavedModel"})
 _SHELLS = frozenset({"SavedModel", "MetaGraphDef", "MetaGraphDef.MetaInfoDef", "GraphDef", "FunctionDefLibrary"})
-"""Messages that are looked into; those with many fields of one kind are not looked into further."""
+"""Messages that are walked; what they hold is asked many at a time whether there is anything unknown in it."""
+_RUN_BYTES = 1 << 20
+_NAMES = MappingProxyType({"NodeDef": 1, "OpDef": 1})
+"""The field that names such a message."""
 _MOST = 100
+_MOST_FIELDS = 100_000
+_LONGEST_NAME = 1000
 _KERAS_NODE, _KERAS_PATH, _KERAS_METADATA = 1, 3, 5
 
 
 class UnknownField(NamedTuple):
-    """A field that its message does not have."""
+    """A field that its message does not have, or has as another type, which readers keep apart likewise."""
 
     message: str
     number: int
     size: int
     offset: int
+    inside: str = ""
+    """The name of the node that it lies in, if it lies in one."""
 
 
 def unknown_fields(model: Model) -> Iterator[UnknownField]:
-    """The first hundred unknown fields in the shells of a model's main file. Touches tags and lengths only."""
+    """The first hundred unknown fields in a model's main file, in its nodes too. Values over 1 MB are not read."""
     name = _MESSAGES.get(model.kind)
     if name is not None and model.raw is not None:
-        yield from islice(_unknown(name, model.raw), _MOST)
+        yield from islice(_in_shell(name, model.raw), _MOST)
 
 
-def _unknown(message: str, span: Span) -> Iterator[UnknownField]:
+def _in_shell(message: str, span: Span) -> Iterator[UnknownField]:
+    """Those of a message that is walked. What it holds is parsed in runs: few files have anything unknown there."""
     known = {field.number: child_message(message, field) for field in fields_of(message)}
+    run: list[RawField] = []
     for field in fields(span):
+        child = known.get(field.number)
+        is_new = bool(run) and (field.tag_start != run[-1].stop or field.stop - run[0].tag_start > _RUN_BYTES)
         if field.number not in known:
             yield UnknownField(message, field.number, field.stop - field.start, field.tag_start)
-            continue
-        child = known[field.number]
-        if child in _SHELLS and field.wire_type == BYTES:
-            yield from _unknown(child, Span(span.source, field.start, field.stop))
+        elif child in _SHELLS and field.wire_type == BYTES:
+            yield from _in_shell(child, Span(span.source, field.start, field.stop))
+        elif field.stop - field.start > _RUN_BYTES:
+            yield from _in_field(message, span, field)
+        else:
+            if is_new:
+                yield from _in_run(message, span, run)
+                run = []
+            run.append(field)
+    yield from _in_run(message, span, run)
+
+
+def _in_run(message: str, span: Span, run: list[RawField]) -> Iterator[UnknownField]:
+    """Those of some fields that lie side by side."""
+    if not run:
+        return
+    try:
+        parsed = parse(message, Span(span.source, run[0].tag_start, run[-1].stop))
+        size = parsed.ByteSize()
+        parsed.DiscardUnknownFields()
+        is_plain = parsed.ByteSize() == size
+    except TfsmithError:
+        is_plain = False
+    for field in () if is_plain else run:
+        yield from _in_field(message, span, field)
+
+
+def _in_field(message: str, span: Span, field: RawField, inside: str = "", depth: int = 0) -> Iterator[UnknownField]:
+    """Whether a field is unknown, and those that are unknown in what it holds."""
+    known = next((one for one in fields_of(message) if one.number == field.number), None)
+    packed = known is not None and is_packable(known) and field.wire_type == BYTES
+    if known is None or (field.wire_type != wire_type(known) and not packed):
+        yield UnknownField(message.partition("/")[0], field.number, field.stop - field.start, field.tag_start, inside)
+        return
+    child = child_message(message, known)
+    if child is None or depth > MAX_DEPTH:
+        return
+    inner = Span(span.source, field.start, field.stop)
+    try:
+        found = list(fields(inner, _MOST_FIELDS))
+    except TfsmithError:  # so long a list holds numbers, or the file cannot be read at all
+        return
+    name = next((one for one in found if one.number == _NAMES.get(child) and one.wire_type == BYTES), None)
+    if name is not None:
+        stop = min(name.stop, name.start + _LONGEST_NAME)
+        inside = Span(span.source, name.start, stop).tobytes().decode("utf-8", "replace")
+    for one in found:
+        yield from _in_field(child, inner, one, inside, depth + 1)
 
 
 def other_main_files(model: Model) -> Iterator[str]:

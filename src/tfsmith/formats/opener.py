@@ -135,7 +135,7 @@ def _open_file(path: Path, span: Span, found: Sniffed) -> Model:
         raise WrongFileError(
             "this is no TensorFlow model that we know",
             path=path,
-            remedy="pass a SavedModel folder, a .meta, a GraphDef .pb or .pbtxt, or a checkpoint prefix",
+            remedy="pass a SavedModel folder, a .meta, a GraphDef .pb or .pbtxt, a checkpoint prefix, or a Keras file",
         )
     return _open_message(span, found, path)
 

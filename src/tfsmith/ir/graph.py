@@ -221,6 +221,17 @@ class Checker:
             if ":" in text:
                 self._check_output(node, text)
 
+    def are_right(self, node: Node) -> bool:
+        """Whether those attributes that the node has are values of the kinds that its op asks for; decodes them."""
+        rules = self._rules(node.op)
+        return rules is None or all(
+            found.kind == kind
+            or (found.kind == "list" and kind.startswith("list("))
+            or (found.kind == "placeholder" and kind == "type")
+            for name, kind in rules.kinds.items()
+            if (found := node.attrs.get(name)) is not None
+        )
+
     def _is_checked(self, node: Node) -> bool:
         if node.op in _LOOKED_INTO and self._attrs != "edited":
             return True

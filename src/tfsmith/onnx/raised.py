@@ -5,8 +5,8 @@ from __future__ import annotations
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Endpoint, parse_input
 from tfsmith.ops.inference import Inference
-from tfsmith.patterns.algebra import Atom, Value, bound_of, class_of
-from tfsmith.patterns.raised import Raised, Reading
+from tfsmith.patterns.algebra import Atom, Reading, Value, bound_of, class_of
+from tfsmith.patterns.raised import Raised
 from tfsmith.records import record
 
 __all__ = ["Gelu", "Norm", "find_raised"]

@@ -204,6 +204,13 @@ def _transpose(ask: Ask) -> Known:
     return Known(tuple(dims[axis] for axis in order))
 
 
+@shape("BroadcastArgs", values=True)
+def _broadcast_args(ask: Ask) -> Known:
+    one, other = shape_from(ask.known(0)), shape_from(ask.known(1))
+    found = broadcast(one, other)
+    return Known((None if found is None else len(found),), found)
+
+
 @shape("BroadcastTo")
 def _broadcast_to(ask: Ask) -> Known:
     wanted, dims = shape_from(ask.known(1)), ask.dims(0)

@@ -35,6 +35,7 @@ __all__ = [
     "LIKELY_OUTPUTS",
     "LOOPS",
     "MERGES",
+    "MOVES",
     "NEVER_OUTPUTS",
     "NEXT_ITERATIONS",
     "ORDERING",
@@ -117,6 +118,22 @@ SOME_OF_INPUT = PASSES_ON | _ops(
     "Pack ConcatV2 Unpack Split GatherV2 CheckNumerics"
 )
 """Their outputs hold values of their first input, and no others but those of inputs beside it."""
+
+MOVES = (
+    PASSES_ON
+    | (SOME_OF_INPUT - {"Cast"})
+    | _ops(
+        "Concat SplitV Gather GatherNd Reverse ReverseV2 ReverseSequence BroadcastTo Pad PadV2 MirrorPad Select "
+        "SelectV2 SpaceToDepth DepthToSpace SpaceToBatchND BatchToSpaceND SpaceToBatch BatchToSpace Maximum Minimum "
+        "Max Min MaxPool MaxPoolV2 MaxPoolWithArgmax MaxPool3D Relu ClipByValue TopK TopKV2 Unique UniqueV2 "
+        "UniqueWithCounts UniqueWithCountsV2 Where OneHot Fill ZerosLike OnesLike TensorScatterUpdate "
+        "TensorScatterMax TensorScatterMin MatrixBandPart MatrixDiag MatrixDiagV2 MatrixDiagV3 MatrixDiagPart "
+        "MatrixDiagPartV2 MatrixDiagPartV3 MatrixSetDiag MatrixSetDiagV2 MatrixSetDiagV3 Diag DiagPart Roll "
+        "DynamicStitch DynamicPartition ListDiff ResizeNearestNeighbor ExtractImagePatches EnsureShape Shape ShapeN "
+        "Size Rank "
+    )
+)
+"""Their outputs hold numbers of their inputs, constants or places; none is computed, so that none is rounded."""
 
 # Calls
 

@@ -74,6 +74,10 @@ class _Call:
     first: int
 
 
+_ALIKE = "inputs"
+"""The owner of sizes that all inputs have in common."""
+
+
 class _Facts:
     """What was found in one body, by the names of its nodes and arguments."""
 
@@ -94,6 +98,7 @@ class Inference:
         objects: What TensorFlow 2 saved of the Python objects: it knows the variables that functions capture.
         trust_notes: Whether shapes count that were noted down at nodes and arguments by who wrote the file.
         inside: A function that is looked at by itself: the open sizes of its arguments have names, too.
+        are_alike: Whether the same axis of all inputs is taken to be equally long, as words and their mask are.
 
     Attributes:
         conflicts: What was found so far that cannot be.
@@ -106,8 +111,10 @@ class Inference:
         *,
         trust_notes: bool = True,
         inside: Function | None = None,
+        are_alike: bool = False,
     ) -> None:
         self._inside = inside
+        self._are_alike = are_alike
         self.conflicts: list[ShapeConflict] = []
         self._graph = graph
         self._objects = objects
@@ -252,11 +259,11 @@ class Inference:
         """A placeholder, with names for its open sizes."""
         if known.dims is None or (not known.dims and self._graph.versions.producer <= _SCALARS_UNKNOWN):
             return NOTHING
-        return _with_names(node.name, known)
+        return _with_names(_ALIKE if self._are_alike else node.name, known)
 
     def _argument(self, body: Body, name: str) -> Known:
         found = self._given(body, name)
-        return _with_names(name, found) if body is self._inside else found
+        return _with_names(_ALIKE if self._are_alike else name, found) if body is self._inside else found
 
     def _given(self, body: Body, name: str) -> Known:
         if not isinstance(body, Function) or name not in body.args:

@@ -414,9 +414,16 @@ def _binary(ask: Ask) -> Known:
 
 @shape("Equal NotEqual")
 def _compared(ask: Ask) -> Known:
-    if ask.attrs.get("incompatible_shape_error") is not None and not ask.flag("incompatible_shape_error"):
-        return NOTHING
-    return _binary(ask)
+    is_strict = ask.attrs.get("incompatible_shape_error") is None or ask.flag("incompatible_shape_error")
+    one, other = ask.dims(0), ask.dims(1)
+    if is_strict or (one is not None and other is not None and all(map(_meets, one[::-1], other[::-1]))):
+        return _binary(ask)
+    return NOTHING  # of shapes that do not meet, TensorFlow says that nothing is equal
+
+
+def _meets(one: Size, other: Size) -> bool:
+    """Whether two sizes can be broadcast for certain."""
+    return 1 in (one, other) or (one is not None and one == other)
 
 
 @shape("SelectV2 ClipByValue")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tfsmith.errors import InvalidModelError, LimitError
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.function import Function
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.names import FreeNames
@@ -101,9 +101,9 @@ class _Inliner:
         if node.op not in DIRECT_CALLS:
             return None
         func = node.get("f")
-        function = None if func is None else library.get(func.name)
+        function = library.get(func.name) if isinstance(func, Func) else None
         if function is None:
-            what = f"it calls {'nothing' if func is None else repr(func.name)}, which is not in the library"
+            what = f"it calls {repr(func.name) if isinstance(func, Func) else 'nothing'}, which is not in the library"
             raise InvalidModelError(what, where=f"node {node.name!r}", remedy="the file is damaged")
         return function
 
@@ -230,7 +230,7 @@ def _bound(node: Node, call: Node) -> dict[str, Attr]:
     if not any(attr.kind == "placeholder" for attr in node.attrs.values()):
         return {}
     func = call.get("f")
-    values = call.attrs if func is None else func.attrs
+    values = func.attrs if isinstance(func, Func) else call.attrs
     return {
         key: values[attr.value]
         for key, attr in node.attrs.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from tfsmith.errors import Note, NotFoundInModelError, UsageError
 from tfsmith.ir.dtype import DType, dtype_named
@@ -36,6 +37,7 @@ __all__ = [
     "find_training",
     "Candidate",
     "collected",
+    "signed",
     "guess_inputs",
     "guess_outputs",
     "clear_outputs",
@@ -226,6 +228,23 @@ def collected(model: Model, key: str) -> tuple[Candidate, ...]:
         for name, output in names
         if name in model.graph and output >= 0
     )
+
+
+def signed(model: Model, role: Literal["inputs", "outputs"]) -> tuple[Candidate, ...]:
+    """The tensors that the signatures name, those of the one that is served by default first."""
+    found: dict[str, Candidate] = {}
+    for key in sorted(model.signatures, key=lambda key: key != SERVING_DEFAULT):
+        if key == INIT_SIGNATURE:
+            continue
+        for name, info in getattr(model.signatures[key], role).items():
+            for text in tensor_names(info):
+                tensor = parse_input(text)
+                node = model.graph.by_name.get(tensor.node)
+                if node is not None and tensor.output >= 0:
+                    reason = f"signature {key} names it {name!r}"
+                    one = _candidate(model.graph, node, reason, 0, tensor.output)
+                    found.setdefault(one.tensor, one)
+    return tuple(found.values())
 
 
 def _fed(graph: Graph) -> set[str]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from tfsmith.ops.sizes import Size, over, times
 
@@ -25,6 +25,7 @@ __all__ = [
     "Head",
     "Label",
     "Product",
+    "Reading",
     "Value",
     "ONE",
     "ZERO",
@@ -47,6 +48,14 @@ Product: TypeAlias = "tuple[tuple[Atom, float], ...]"
 """Atoms with their exponents, sorted."""
 Value: TypeAlias = "tuple[tuple[Product, float], ...]"
 """Products with their coefficients, sorted; the constant term has an empty product and stands first."""
+
+
+class Reading(NamedTuple):
+    """What a tensor is: a value, and which labels its axes are."""
+
+    value: Value
+    axes: Axes
+
 
 ZERO: Value = ()
 ONE: Value = (((), 1.0),)
@@ -140,8 +149,9 @@ class Algebra:
             if first == second or wide == narrow or (not left and not right):
                 if isinstance(wide, int) and isinstance(narrow, int) and wide != narrow:
                     return None
-                _extend(for_one, first, (first,))
-                _extend(for_other, second, (first,))
+                kept = second if wide is None else first  # that of which the size is known
+                _extend(for_one, first, (kept,))
+                _extend(for_other, second, (kept,))
                 continue
             rest = over(wide, narrow)
             if rest is not None and rest != 1:
@@ -161,12 +171,12 @@ class Algebra:
             return None
         return _flat(for_one, one), _flat(for_other, other)
 
-    def regroup(self, axes: Axes, sizes: Sequence[Size]) -> tuple[Axes, dict[Label, Arg]] | None:
+    def regroup(self, axes: Axes, sizes: Sequence[Size | Arg]) -> tuple[Axes, dict[Label, Arg]] | None:
         """The axes of a reshaped tensor, and what to put in place of labels that were split; None if that is not known.
 
         Args:
             axes: The axes before.
-            sizes: The sizes after; at most one of them may be unknown.
+            sizes: The sizes after, or axes that are as long; at most one of them may be unknown.
         """
         labels = list(_labels(axes))
         splits: dict[Label, Arg] = {}
@@ -182,11 +192,18 @@ class Algebra:
         return (*front, *middle, *back[::-1]), splits
 
     def _take(
-        self, labels: list[Label], sizes: Sequence[Size], splits: dict[Label, Arg], *, last: bool
+        self, labels: list[Label], sizes: Sequence[Size | Arg], splits: dict[Label, Arg], *, last: bool
     ) -> list[Arg] | None:
         """Takes labels off one end for each size."""
         found: list[Arg] = []
         for size in sizes:
+            if isinstance(size, tuple):
+                taken = labels[len(labels) - len(size) :] if last else labels[: len(size)]
+                if tuple(taken) != size:
+                    return None
+                labels[:] = labels[: len(labels) - len(size)] if last else labels[len(size) :]
+                found.append(size)
+                continue
             arg: list[Label] = []
             rest = size
             while rest != 1:
@@ -290,6 +307,14 @@ class Algebra:
         if head[0] == "sum":
             return self.value_of(class_of(head), atom[1])
         return ((((atom, 1.0),), 1.0),)
+
+    def opened(self, head: Head, axes: Axes) -> tuple[Axes, frozenset[Label]]:
+        """The labels of a reduction's class, new ones for those that are bound; and those new ones."""
+        bound, free = bound_of(head), iter(axes)
+        full: list[Arg] = []
+        for at, size in enumerate(self._class_sizes[class_of(head)]):
+            full.append((self.label(size),) if at in bound else next(free))
+        return tuple(full), frozenset(label for at in bound for label in full[at])
 
     # arithmetic
 
@@ -410,11 +435,35 @@ class Algebra:
         return self.single((kind, found, bound), axes)
 
     def exp(self, value: Value) -> Value:
-        """The exponential; that of a softmax's logarithm is the softmax."""
+        """The exponential; that of a softmax's logarithm is the softmax, and a logarithm in a sum is a factor."""
         atom = value[0][0][0][0] if len(value) == 1 and len(value[0][0]) == 1 else None
         if atom is not None and value[0] == (((atom, 1.0),), 1.0) and self.head(atom)[0] == "logsoftmax":
             return self.single(("softmax", *self.head(atom)[1:]), atom[1])
-        return self.apply("exp", value)
+        for item in value:
+            factor = self._exp_of_log(item)
+            if factor is not None:
+                return self.multiply(self.exp(tuple(each for each in value if each is not item)), factor)
+        return self.apply("exp", value) if value else ONE
+
+    def _exp_of_log(self, item: tuple[Product, float]) -> Value | None:
+        """The exponential of a term that is the logarithm of a sum of exponentials, or less it; None for all else."""
+        product, number = item
+        if len(product) != 1 or product[0][1] != 1 or number not in (1.0, -1.0):
+            return None
+        head = self.head(product[0][0])
+        if head[0] != "log":
+            return None
+        inside = self.value_of(class_of(head), product[0][0][1])
+        if len(inside) != 1 or inside[0][1] <= 0 or len(inside[0][0]) != 1 or inside[0][0][0][1] != 1:
+            return None
+        total = self.head(inside[0][0][0][0])
+        if total[0] not in ("mean", "total"):
+            return None
+        terms = self._classes[class_of(total)]
+        is_positive = all(
+            factor > 0 and all(self._heads[one[0]][0] == "exp" for one, _ in each) for each, factor in terms
+        )
+        return self.power(inside, number) if is_positive else None
 
     def reduce_by(self, kind: str, value: Value, labels: frozenset[Label]) -> Value:
         """A reduction that is no sum, such as "max"."""

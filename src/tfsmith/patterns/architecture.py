@@ -10,6 +10,8 @@ from tfsmith.ir.function import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.layers import PRODUCTS
+from tfsmith.patterns.algebra import Reading
 from tfsmith.patterns.formula import (
     Activation,
     Attention,
@@ -24,10 +26,20 @@ from tfsmith.patterns.formula import (
     Search,
     Var,
 )
-from tfsmith.patterns.raised import Raised, Reading
+from tfsmith.patterns.raised import Raised
 from tfsmith.records import record
 
-__all__ = ["LAYER", "Layer", "Stack", "candidates", "count_attentions", "find_stacks", "model_stacks", "raised_bodies"]
+__all__ = [
+    "LAYER",
+    "Layer",
+    "Stack",
+    "candidates",
+    "count_attentions",
+    "find_stacks",
+    "half_type",
+    "model_stacks",
+    "raised_bodies",
+]
 
 
 def _attention(x: Formula) -> Attention:
@@ -115,8 +127,14 @@ def raised_bodies(model: Model, *, functions: bool = True) -> Iterator[tuple[str
         softmaxes = [node.name for node in body if node.op in ("Softmax", "Exp")]
         if softmaxes:
             inside = body if isinstance(body, Function) else None
-            inference = Inference(graph, model.meta.objects, inside=inside)
+            inference = Inference(graph, model.meta.objects, inside=inside, are_alike=True)
             yield name, Raised(body, inference, body.ancestors(body.descendants(softmaxes))), inference
+
+
+def half_type(body: Body) -> str | None:
+    """The type of half precision in which a body multiplies; None if there is none."""
+    kinds = (node.get("T") for node in body if node.op in PRODUCTS)
+    return next((str(kind.name) for kind in kinds if kind is not None and kind.name in ("float16", "bfloat16")), None)
 
 
 def model_stacks(model: Model) -> Iterator[tuple[str | None, Stack]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from math import isfinite, sqrt
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from tfsmith.errors import Note
 from tfsmith.ir.attr import Attr
@@ -21,11 +21,21 @@ from tfsmith.ops.families import SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.sizes import Size
 from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
-from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Value, is_close
-from tfsmith.patterns.architecture import LAYER, Layer, Stack, candidates, count_attentions, find_stacks, raised_bodies
+from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Product, Reading, Value, constant_of, is_close
+from tfsmith.patterns.architecture import (
+    LAYER,
+    Layer,
+    Stack,
+    candidates,
+    count_attentions,
+    find_stacks,
+    half_type,
+    raised_bodies,
+)
 from tfsmith.patterns.causal import is_causal
 from tfsmith.patterns.formula import Attention, Bound, Dense, Heads, Kernel, Search, Var
-from tfsmith.patterns.raised import Raised, Reading
+from tfsmith.patterns.parts import Cut, cuts_of
+from tfsmith.patterns.raised import Raised
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, lost_users
 from tfsmith.patterns.replaceable import Outside, outside_of_function, outside_of_graph
 from tfsmith.records import record
@@ -36,6 +46,10 @@ _ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh
 FLOAT = dtype_named("float32")
 _OUTPUT = Endpoint("output_norm", 0)
 _BY_STRUCTURE = Variant("by structure", Query((), ("x",), (_OUTPUT,)), (), {}, Repeat({"x": _OUTPUT}))
+_COMPARED = MappingProxyType(
+    {op.lower(): op for op in ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")}
+)
+"""Comparisons, by what they are in the raised graph."""
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
 _ATTENTION = Attention(Dense(Var("x"), "query"), Dense(Var("y"), "key"), Dense(Var("z"), "value"), "attention")
 """Any attention, of whatever tensors."""
@@ -144,6 +158,14 @@ def fuse_encoders(model: Model, outputs: Sequence[str] = (), options: ReplaceOpt
     with with_bert_op(model).edit() as editor:
         for name, raised, inference in raised_bodies(model, functions=how.functions):
             stacks = find_stacks(raised)
+            half = None if stacks else half_type(raised.body)
+            if half is not None:
+                rounded = Raised(raised.body, inference, is_rounded=True)
+                said = f"it computes in {half}, and the op in float32"
+                halves = [Refusal(name, one, said) for one in find_stacks(rounded) if one.kind == "encoder"]
+                refused += halves
+                if halves:
+                    continue
             for tensor, reason in _other_attentions(raised, stacks):
                 others.setdefault((name, reason), []).append(str(tensor))
             found = [stack for stack in stacks if stack.kind == "encoder"]
@@ -335,7 +357,7 @@ class _Fusion:
     def _between(self, layer: Layer, ends: set[str]) -> set[str]:
         """The nodes from what a layer gives back to given ones, and to those of which only the shape is taken."""
         found: set[str] = set()
-        todo = [layer.output.node]
+        todo = [tensor.node for tensor in self._copies(layer.output)]
         while todo:
             name = todo.pop()
             node = self._body.by_name.get(name)
@@ -345,6 +367,20 @@ class _Fusion:
                     todo += [self._body.resolve(text).node for text in node.data_inputs]
         return found
 
+    def _copies(self, tensor: Endpoint) -> list[Endpoint]:
+        """A tensor, and those that are computed just as it is beside it: a model may call its encoder twice."""
+        reading = self._raised.reading(tensor)
+        assert reading is not None
+        number, own = self._algebra.intern(reading.value)
+        same = [
+            one
+            for one, other, axes in self._tensors.get(number, ())
+            if self._algebra.relabelled(other.axes, axes, own) == reading.axes and one.node in self._editor
+        ]
+        names = {one.node for one in same}
+        made = [one for one in same if not any(end.node in names for end in self._raised.inputs(self._body[one.node]))]
+        return [tensor, *(one for one in made if one != tensor)]
+
     def fuse(self, body: str | None, stack: Stack) -> Encoder:
         """Replaces one stack.
 
@@ -353,28 +389,28 @@ class _Fusion:
         """
         last = stack.layers[-1]
         attrs = self._attributes(stack)
-        mask, adder, is_turned = self._mask(stack)
+        mask = self._mask(stack)
         embedded, rank = self._embedded(stack)
         shape = self._output_shape(last, rank)
         weights = [weight for layer in stack.layers for weight in self._weights(layer)]
-        layers = self._inside(stack, {mask.node, *self._same(stack.layers[0].x.number)})
+        ends = self._same(stack.layers[0].x.number) | ({mask.tensor.node} if mask else set())
+        layers = self._inside(stack, ends)
         if not self._keep_shared:
             self._check_inside(stack, layers)
         editor, before = self._editor, len(self._editor)
-        kind = self._inference.dtype(self._body, mask)
-        assert kind is not None
-        attrs |= {"MaskT": kind, "MaskAdder": adder, "NumWeights": len(weights)}
+        kind, hides = self._made_mask(mask) if mask else self._ones(embedded, rank, last)
+        attrs |= {"MaskT": kind, "MaskAdder": mask.adder if mask else -_LARGE, "NumWeights": len(weights)}
         if stack.layers[0].heads.mask.is_cleared:
             attrs["ClearMasked"] = True
-        hides = self._turned(mask, kind) if is_turned else mask
         inputs: list[Any] = [embedded, hides, *(self._made(weight) for weight in weights)]
         scope = _common_scope([layer.output.node for layer in stack.layers])
         node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
         result: Any = node if shape is None else editor.add("Reshape", [node, shape])
-        old = self._put_in(last.output, result)
+        olds = [self._put_in(tensor, result) for tensor in self._copies(last.output)]
         dangling = self._dangling(frozenset().union(*layers))
         editor.remove(dangling)
-        editor.remove_unused(old, keep=self._ends - {old})
+        for old in olds:
+            editor.remove_unused(old, keep=self._ends - {old})
         gone = tuple(frozenset(name for name in layer if name not in editor) for layer in layers)
         inside = frozenset().union(*layers)
         shown = [name for name in dangling if self._body[name].op not in SHAPES and self._takes(name, inside)]
@@ -433,18 +469,47 @@ class _Fusion:
         size = self._algebra.extent(tuple(stack.layers[-1].heads.words))
         return size if isinstance(size, int) else _LONGEST
 
-    def _turned(self, mask: Endpoint, kind: DType) -> Any:
-        """A mask that is 1 where another is 0."""
-        if kind.name == "bool":
-            return self._editor.add("LogicalNot", [mask])
+    def _made_mask(self, mask: _Hidden) -> tuple[DType, Any]:
+        """The mask that the op takes, 1 for each word that counts, and its type."""
+        editor, kind = self._editor, self._inference.dtype(self._body, mask.tensor)
+        made: Any = mask.tensor
+        assert kind is not None
+        if mask.compared is not None:
+            op, bound = mask.compared
+            made = editor.add(op, [made, self._number_of(bound, kind)])
+            kind = dtype_named("bool")
+        if mask.is_turned and kind.name == "bool":
+            made = editor.add("LogicalNot", [made])
+        elif mask.is_turned:
+            made = editor.add("Sub", [self._number_of(1, kind), made])
+        return kind, made
+
+    def _number_of(self, number: float, kind: DType) -> Any:
+        """A constant."""
         import numpy
 
-        return self._editor.add("Sub", [self._editor.const(numpy.ones((), kind.numpy())), mask])
+        return self._editor.const(numpy.asarray(number, kind.numpy()))
 
-    def _mask(self, stack: Stack) -> tuple[Endpoint, float, bool]:
-        """The tensor that is 1 for each word that counts, what is added to the scores of the others, and whether not.
+    def _ones(self, embedded: Endpoint, rank: int, layer: Layer) -> tuple[DType, Any]:
+        """A mask that hides nothing, where there is none, and its type.
 
-        If not, the tensor is 1 for each word that does not count.
+        Raises:
+            _CannotFuseError: Sentences are not apart, and their length is open.
+        """
+        editor, sizes = self._editor, self._editor.add("Shape", [embedded])
+        if rank == 3:
+            sizes = editor.add("Slice", [sizes, [0], [2]])
+        else:
+            length = self._algebra.extent(tuple(layer.heads.words))
+            if not isinstance(length, int):
+                raise _CannotFuseError("it has no mask, and the length of sequences is open")
+            counts = [editor.add("FloorDiv", [editor.add("Slice", [sizes, [0], [1]]), [length]]), [length]]
+            sizes = editor.add("ConcatV2", [counts, 0])
+        kind = dtype_named("int32")
+        return kind, editor.add("Fill", [sizes, self._number_of(1, kind)])
+
+    def _mask(self, stack: Stack) -> _Hidden | None:
+        """Which tensor hides words; None if no word is hidden.
 
         Raises:
             _CannotFuseError: There is no such tensor.
@@ -457,8 +522,10 @@ class _Fusion:
         }
         if len(masks) != 1:
             raise _CannotFuseError("its layers have different masks")
+        if not mask.value:
+            return None
         if len(mask.value) != 1:
-            raise _CannotFuseError("it has no mask, and the op needs one" if not mask.value else "it has several masks")
+            raise _CannotFuseError("it has several masks")
         if is_causal(self._raised, heads):
             raise _CannotFuseError("its mask hides the words behind each word, as in a decoder")
         product, factor = mask.value[0]
@@ -475,8 +542,22 @@ class _Fusion:
             raise _CannotFuseError("its mask is added to the scores in a way that the op does not know")
         tensors = sorted(self._laid_out(value, heads), key=self._is_unusual)
         if tensors:
-            return tensors[0], adder, is_turned
+            return _Hidden(tensors[0], adder, is_turned)
+        for source, compared in self._compared(product, heads):
+            return _Hidden(source, adder, is_turned, compared)
         raise _CannotFuseError("its mask is laid out in a way that the op does not know")
+
+    def _compared(self, product: Product, heads: Heads) -> Iterator[tuple[Endpoint, tuple[str, float]]]:
+        """The tensors of which a mask is a comparison with a number, and which one."""
+        head = self._algebra.head(product[0][0]) if len(product) == 1 and product[0][1] == 1 else ("",)
+        if head[0] not in _COMPARED or len(head) != 5:
+            return
+        first, count, other, _ = (one for one in head[1:] if isinstance(one, int))
+        bound = constant_of(self._algebra.value_of(other, ()))
+        if bound is not None:
+            inside = self._algebra.value_of(first, product[0][0][1][:count])
+            for tensor in self._laid_out(inside, heads):
+                yield tensor, (_COMPARED[str(head[0])], bound)
 
     def _is_unusual(self, mask: Endpoint) -> bool:
         """Whether a mask has another rank than light-model-transformer's op takes."""
@@ -574,8 +655,14 @@ class _Fusion:
 
     def _norm(self, layer: Layer, name: str, hidden: int) -> Iterator[_Weight]:
         norm = layer.norm(name)
-        yield _Weight(norm.gamma, filled=1.0, width=hidden)
-        yield _Weight(norm.beta, filled=0.0, width=hidden)
+        yield self._vector(norm.gamma, 1.0, hidden)
+        yield self._vector(norm.beta, 0.0, hidden)
+
+    @staticmethod
+    def _vector(atom: Atom | None, filled: float, width: int) -> _Weight:
+        """A vector, which may be stored with axes of size one."""
+        has_more = atom is not None and () in atom[1]
+        return _Weight(atom, filled=filled, width=width, shape=(width,) if has_more else None)
 
     def _pair(
         self, found: Kernel, rows: list[list[Label]], columns: list[list[Label]], width: int, what: str
@@ -592,9 +679,10 @@ class _Fusion:
         else:
             raise _CannotFuseError(f"{what} is stored in an order of axes that the op does not know")
         bias = found.bias
-        if bias is not None and bias[1] not in ((flat_columns,), tuple(map(tuple, columns))):
+        spelled = () if bias is None else tuple(arg for arg in bias[1] if arg)
+        if bias is not None and spelled not in ((flat_columns,), tuple(map(tuple, columns))):
             raise _CannotFuseError(f"the bias of {what} is stored in an order of axes that the op does not know")
-        yield _Weight(bias, filled=0.0, width=width)
+        yield self._vector(bias, 0.0, width)
 
     def _read(self, tensor: Endpoint) -> Endpoint:
         """A weight as other nodes read it: a variable of TensorFlow 1 has a node for that."""
@@ -611,13 +699,31 @@ class _Fusion:
             import numpy
 
             return self._editor.const(numpy.full(weight.width, weight.filled, numpy.float32))
-        name, _, output = str(self._algebra.head(weight.atom)[1]).rpartition(":")
+        stored, cuts = cuts_of(self._algebra, weight.atom)
+        name, _, output = str(stored).rpartition(":")
         made: Any = self._read(Endpoint(name, int(output)))
-        if self._inference.dtype(self._body, made) not in (FLOAT, None):
-            made = self._editor.add("Cast", [made], SrcT=self._inference.dtype(self._body, made), DstT=FLOAT)
+        kind = self._inference.dtype(self._body, made)
+        sizes = list(self._inference.shape(self._body, made).dims or ())
+        for cut in cuts:
+            made = self._part(made, sizes, cut)
+        if kind not in (FLOAT, None):
+            made = self._editor.add("Cast", [made], SrcT=kind, DstT=FLOAT)
         if weight.shape is not None:
             made = self._editor.add("Reshape", [made, list(weight.shape)])
         return self._editor.add("Transpose", [made, [1, 0]]) if weight.is_turned else made
+
+    def _part(self, tensor: Any, sizes: list[int], cut: Cut) -> Any:
+        """A part of a tensor; its sizes become those of the part."""
+        front, back = sizes[: cut.axis], sizes[cut.axis + 1 :]
+        if cut.before == 1:
+            sizes[cut.axis] = cut.size
+            begin = [0] * len(front) + [cut.start] + [0] * len(back)
+            return self._editor.add("Slice", [tensor, begin, list(sizes)])
+        apart = self._editor.add("Reshape", [tensor, [*front, cut.before, cut.span, *back]])
+        begin = [0] * (len(front) + 1) + [cut.start] + [0] * len(back)
+        part = self._editor.add("Slice", [apart, begin, [*front, cut.before, cut.size, *back]])
+        sizes[cut.axis] = cut.before * cut.size
+        return self._editor.add("Reshape", [part, list(sizes)])
 
     def _inside(self, stack: Stack, ends: set[str]) -> tuple[frozenset[str], ...]:
         """The nodes of each layer."""
@@ -660,6 +766,22 @@ class _Fusion:
             old = Endpoint(aside, old.output)
         editor.rewire(old, new, signatures=True)
         return old.node
+
+
+class _Hidden(NamedTuple):
+    """How words are hidden.
+
+    Attributes:
+        tensor: What is 1 for each word that counts, or is to be compared to say so.
+        adder: What is added to the scores of the others.
+        is_turned: Whether it is 1 for each word that does not count.
+        compared: By which op, and with which number.
+    """
+
+    tensor: Endpoint
+    adder: float
+    is_turned: bool
+    compared: tuple[str, float] | None = None
 
 
 @record

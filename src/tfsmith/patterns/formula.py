@@ -13,10 +13,8 @@ from typing import NamedTuple, TypeAlias
 from tfsmith.patterns.algebra import (
     ONE,
     ZERO,
-    Arg,
     Atom,
     Axes,
-    Head,
     Label,
     Product,
     Value,
@@ -286,17 +284,9 @@ class Search:
             head, axes = self._algebra.head(product[0][0]), product[0][0][1]
             if head[0] != "contract":
                 continue
-            full, labels = self._opened(head, axes)
+            full, labels = self._algebra.opened(head, axes)
             inside = self._algebra.value_of(class_of(head), full)
             yield product, number * inside[0][1], inside[0][0], labels
-
-    def _opened(self, head: Head, axes: Axes) -> tuple[Axes, frozenset[Label]]:
-        """The labels of a reduction's class, new ones for those that are bound."""
-        bound, free = bound_of(head), iter(axes)
-        full: list[Arg] = []
-        for at, size in enumerate(self._algebra.class_sizes(class_of(head))):
-            full.append((self._algebra.label(size),) if at in bound else next(free))
-        return tuple(full), frozenset(label for at in bound for label in full[at])
 
     def _take_dense(self, formula: Dense, value: Value, found: Found) -> Iterator[tuple[Found, Value]]:
         for product, number, factors, summed in self._contractions(value):

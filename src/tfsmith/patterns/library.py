@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -32,12 +32,12 @@ def _(g: Graph, x: Operand, gamma: Operand, beta: Operand, epsilon: float) -> Ne
     return g.add("_MklLayerNorm", [x, gamma, beta], T="float32", epsilon=epsilon, name="{scope}/fused_layer_norm")
 
 
-_OF_MATRICES = ("rank(x) == 2", "rank(kernel) == 2", "rank(bias) == 1")
+_OF_MATRICES = ("rank(x) >= 2", "rank(kernel) == 2", "rank(bias) == 1")
 
 
 @rule(name="gelu-tanh", where=(_is_float, *_OF_MATRICES))
 def gelu_tanh(x: Form, kernel: Form, bias: Form) -> Form:
-    """MatMul, BiasAdd and GELU by its tanh formula become one node _FusedMatMul
+    """A product, its bias and GELU by its tanh formula become one node _FusedMatMul
     (float32; TensorFlow for x86 with oneDNN on).
     """
     return op.Gelu(op.Dense(x, kernel, bias), kind="tanh")
@@ -45,7 +45,7 @@ def gelu_tanh(x: Form, kernel: Form, bias: Form) -> Form:
 
 @rule(name="gelu-erf", where=(_is_float, *_OF_MATRICES))
 def gelu_erf(x: Form, kernel: Form, bias: Form) -> Form:
-    """MatMul, BiasAdd and GELU by the error function become one node _FusedMatMul
+    """A product, its bias and GELU by the error function become one node _FusedMatMul
     (float32; TensorFlow for x86 with oneDNN on).
     """
     return op.Gelu(op.Dense(x, kernel, bias), kind="erf")
@@ -56,7 +56,14 @@ def _fused_product(g: Graph, x: Operand, kernel: Operand, bias: Operand, activat
     turned = kernel.transposed
     name = "{scope}/fused_gelu"
     attrs = {"T": "float32", "num_args": 1, "fused_ops": fused, "transpose_b": turned}
-    return g.add("_FusedMatMul", [x, kernel, bias], attrs, name=name)
+    if x.rank == 2:
+        return g.add("_FusedMatMul", [x, kernel, bias], attrs, name=name)
+    given, made = kernel.shape[1 if turned else 0], kernel.shape[0 if turned else 1]
+    rows = g.add("Reshape", [x, g.const([-1, given])], name="{scope}/fused_rows")
+    product = g.add("_FusedMatMul", [rows, kernel, bias], attrs, name=name)
+    front = g.add("Slice", [g.add("Shape", [x]), g.const([0]), g.const([x.rank - 1])], name="{scope}/fused_front")
+    sizes = g.add("ConcatV2", [front, g.const([made]), g.const(0)], N=2, name="{scope}/fused_sizes")
+    return g.add("Reshape", [product, sizes], name="{scope}/fused_output")
 
 
 @gelu_tanh.replace
@@ -73,29 +80,77 @@ def _is_of_floats(query: Operand) -> bool:
     return query.dtype == "float32"
 
 
-@rule(where=(_is_of_floats, "rank(query) == 4", "rank(mask) == 4"))  # the op's kernel does not survive other masks
-def attention(query: Form, key: Form, value: Form, mask: Form, scale: Form) -> Form:
-    """Attention's first product, scale and mask become one node _MklFusedBatchMatMulV2
-    (float32; TensorFlow for x86 with oneDNN on).
+@rule(where=(_is_of_floats,))
+def attention(
+    query: Form, key: Form, value: Form, mask: Form, scale: Form, masking: Form, fill: Form, layout: Form
+) -> Form:
+    """Attention becomes two products and a softmax, with heads in front of words; scale and mask go into the first
+    product, _MklFusedBatchMatMulV2, where the mask is added (float32; TensorFlow for x86 with oneDNN on).
     """
-    return op.Attention(query, key, value, mask, scale=scale)
+    masked = op.Optional(mask)
+    return op.Attention(query, key, value, masked, scale=scale, masking=masking, fill=fill, layout=layout)
+
+
+def _order(layout: Sequence[str]) -> list[int]:
+    """The axes of what an attention takes or gives, with those of words and values last."""
+    places = {"words": 1, "others": 1, "size": 2}
+    return sorted(range(len(layout)), key=lambda at: (places.get(layout[at], 0), at))
+
+
+def _in_order(g: Graph, x: Operand) -> Operand | NewTensor:
+    order = _order(x.layout)
+    return x if order == sorted(order) else g.add("Transpose", [x, g.const(order)], name="{scope}/fused_order")
 
 
 @attention.replace
-def _(g: Graph, query: Operand, key: Operand, value: Operand, mask: Operand, scale: float) -> NewTensor:
+def _(
+    g: Graph,
+    query: Operand,
+    key: Operand,
+    value: Operand,
+    mask: Operand | None,
+    scale: float,
+    masking: str,
+    fill: float,
+    layout: str,
+) -> NewTensor:
+    queries, keys, values = (_in_order(g, one) for one in (query, key, value))
     factor = g.const(scale, "float32", name="{scope}/fused_scale")
-    scores = g.add(
-        "_MklFusedBatchMatMulV2",
-        [query, key, factor, mask],
-        T="float32",
-        fused_ops=["Mul", "Add"],
-        num_args=2,
-        adj_y=not key.transposed,
-        epsilon=0.0001,
-        name="{scope}/fused_scores",
-    )
+    if query.rank == 4 and mask is not None and mask.rank == 4 and masking == "added":
+        scores = g.add(  # the op's kernel does not survive other masks
+            "_MklFusedBatchMatMulV2",
+            [queries, keys, factor, mask],
+            T="float32",
+            fused_ops=["Mul", "Add"],
+            num_args=2,
+            adj_y=True,
+            epsilon=0.0001,
+            name="{scope}/fused_scores",
+        )
+    else:
+        product = g.add("BatchMatMulV2", [queries, keys], adj_y=True, name="{scope}/fused_scores")
+        scores = g.add("Mul", [product, factor], name="{scope}/fused_scaled")
+        if mask is not None:
+            scores = _masked(g, scores, mask, masking, fill)
     shares = g.add("Softmax", [scores], name="{scope}/fused_softmax")
-    return g.add("BatchMatMulV2", [shares, value], name="{scope}/fused_context")
+    if mask is not None and masking.endswith("cleared"):
+        shares = _masked(g, shares, mask, masking, 0.0)
+    context = g.add("BatchMatMulV2", [shares, values], name="{scope}/fused_context")
+    order = _order(layout.split())
+    if order == sorted(order):
+        return context
+    back = [order.index(at) for at in range(len(order))]
+    return g.add("Transpose", [context, g.const(back)], name="{scope}/fused_output")
+
+
+def _masked(g: Graph, scores: NewTensor, mask: Operand, masking: str, fill: float) -> NewTensor:
+    """Scores to which a mask is added, or of which it chooses some."""
+    if masking in ("added", "subtracted"):
+        return g.add("AddV2" if masking == "added" else "Sub", [scores, mask], name="{scope}/fused_masked")
+    is_kept, number = masking.startswith("kept"), g.const(fill, "float32", name="{scope}/fused_fill")
+    condition = mask if mask.dtype == "bool" else g.add("Cast", [mask], DstT="bool", name="{scope}/fused_condition")
+    chosen = [condition, scores, number] if is_kept else [condition, number, scores]
+    return g.add("SelectV2", chosen, name="{scope}/fused_masked")
 
 
 @rule

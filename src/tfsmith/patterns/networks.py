@@ -87,10 +87,11 @@ def find_networks(model: Model) -> tuple[Network, ...]:
 
 def _in_body(body: Graph | Function, model: Model) -> Iterator[_Found]:
     graph = body if isinstance(body, Graph) else model.graph
-    inference = Inference(graph, model.meta.objects, inside=body if isinstance(body, Function) else None)
+    inside = body if isinstance(body, Function) else None
+    inference = Inference(graph, model.meta.objects, inside=inside, are_alike=True)
     texts: tuple[TextModel, ...] = ()
     if _SHARES & {node.op for node in body} and _PRODUCTS & {node.op for node in body}:
-        raised = Raised(body, inference)
+        raised = Raised(body, inference, is_rounded=True)
         texts = find_text_models(raised, inference)
         known = frozenset(layer.kernel("query").kernel[0] for one in texts for layer in one.stack.layers)
         other = find_transformer(raised, known)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body
 from tfsmith.ir.function import Function
 from tfsmith.ir.node import Endpoint, Node
@@ -102,7 +103,7 @@ def find_recurrent(body: Body, library: Mapping[str, Function], inference: Infer
         roots.add(cell.node)
     for node in body:
         function = node.get("body") if node.op in LOOPS else None
-        inner = None if function is None else library.get(function.name)
+        inner = library.get(function.name) if isinstance(function, Func) else None
         if inner is None:
             continue
         for cell in _in_body(Flow(inner, inference)):

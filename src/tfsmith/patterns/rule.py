@@ -157,9 +157,25 @@ class Ops(metaclass=_Plain):
         return Form("Dense", (x, kernel, bias))
 
     @staticmethod
-    def Attention(query: Form, key: Form, value: Form, mask: Form | None = None, *, scale: Any = None) -> Form:
-        """`softmax(query * key * scale + mask) * value`; `key.transposed` says whether keys lie as values do."""
-        return Form("Attention", (query, key, value, mask), _settings(scale=scale))
+    def Attention(
+        query: Form,
+        key: Form,
+        value: Form,
+        mask: Form | None = None,
+        *,
+        scale: Any = None,
+        masking: Any = None,
+        fill: Any = None,
+        layout: Any = None,
+    ) -> Form:
+        """`softmax(query * key * scale + mask) * value`; `query.layout` and its like say what each axis is.
+
+        A parameter for `masking` is bound to how the mask hides: "added" to the scores, or "subtracted"; "kept" or
+        "hidden" if it says which scores are kept, or are replaced by `fill`; with " and cleared" behind it if hidden
+        words then have no share at all. Without `masking`, masks are added. `layout` is that of what attention gives.
+        """
+        settings = _settings(scale=scale, masking=masking, fill=fill, layout=layout)
+        return Form("Attention", (query, key, value, mask), settings)
 
     @staticmethod
     def OneOf(*choices: Form) -> Form:
@@ -201,9 +217,11 @@ class Operand:
         key: What the rule calls it.
         transposed: Of a weight of `Dense`, whether its columns come first; of a key of `Attention`, whether its words
             come last.
+        layout: Of what `Attention` takes, what each axis is: "batch" (heads, too), "words" of the query, "others"
+            (words of key and value), "size", or "" for one of size one.
     """
 
-    __slots__ = ("_shape", "_tensor", "_type", "endpoint", "key", "transposed")
+    __slots__ = ("_shape", "_tensor", "_type", "endpoint", "key", "layout", "transposed")
 
     def __init__(
         self,
@@ -213,8 +231,9 @@ class Operand:
         dtype: DType | None,
         tensor: Tensor | None = None,
         transposed: bool = False,
+        layout: tuple[str, ...] = (),
     ) -> None:
-        self.key, self.endpoint, self.transposed = key, endpoint, transposed
+        self.key, self.endpoint, self.transposed, self.layout = key, endpoint, transposed, layout
         self._shape, self._type, self._tensor = shape, dtype, tensor
 
     def __repr__(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tfsmith.errors import TfsmithError, UnsupportedError
@@ -12,9 +13,9 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Miss, NodeQuery, Query, Unit, Variant
 from tfsmith.ops.inference import Inference
-from tfsmith.patterns.algebra import Arg, Atom, Axes, Head, Label, Value, is_close
+from tfsmith.patterns.algebra import Arg, Atom, Axes, Head, Label, Reading, Value, is_close, scaled
 from tfsmith.patterns.formula import Attention, Bound, Formula, Found, Heads, Kernel, LayerNorm, Norm
-from tfsmith.patterns.raised import Raised, Reading
+from tfsmith.patterns.raised import Raised
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, Skipped, replace_matches
 from tfsmith.patterns.rule import Bindings, Form, Operand, Rule, Units
 from tfsmith.patterns.rule_formula import Compiled, Links, Plain, RuleSearch, compile_form, roots
@@ -66,7 +67,7 @@ def find_rule(model: Model, rule: Rule, *, functions: bool = True) -> RuleMatche
     misses: list[Miss] = []
     for name, body in bodies:
         inside = body if isinstance(body, Function) else None
-        inference = Inference(graph, model.meta.objects, inside=inside)
+        inference = Inference(graph, model.meta.objects, inside=inside, are_alike=True)
         work = _BodySearch(name, body, inference, compiled)
         found += work.find()
         misses += [] if work.miss is None else [work.miss]
@@ -298,8 +299,9 @@ class _Resolution:
                 if "kernel" in weighted.weights:
                     self._kernels.append((prefix + weighted.weights["kernel"][0], item))
             elif isinstance(item, Heads):
-                facts["scale"] = item.scale
-                self._attention(item, weighted.weights, prefix)
+                masking = self._attention(item, weighted.weights, prefix, any_mask="masking" in weighted.settings)
+                layout = " ".join(one or "one" for one in self._layout(self._outer("")))
+                facts |= {"scale": item.scale, "fill": item.mask.fill, "masking": masking, "layout": layout}
             elif isinstance(item, str):
                 facts["kind"] = item
             elif isinstance(item, Bound):
@@ -340,10 +342,12 @@ class _Resolution:
             if weight is not None:
                 self._last.append(tuple(label for arg in weight[1] for label in arg))
 
-    def _attention(self, heads: Heads, names: Mapping[str, tuple[str, bool]], prefix: str) -> None:
+    def _attention(self, heads: Heads, names: Mapping[str, tuple[str, bool]], prefix: str, *, any_mask: bool) -> str:
+        """What an attention takes; returns how its mask hides."""
+        masking = f"{heads.mask.kind} and cleared" if heads.mask.is_cleared else heads.mask.kind
         name, is_optional = names.get("mask", ("", True))
         value = heads.mask.value
-        if heads.mask.kind != "added":
+        if heads.mask.kind != "added" and not any_mask:
             raise _NoMatchError("its mask replaces scores, and is not added to them")
         if not value:
             if not is_optional:
@@ -354,11 +358,63 @@ class _Resolution:
             raise _NoMatchError("it has a mask, which is not wanted")
         else:
             number, axes = self._algebra.intern(value)
-            self._want(prefix + name, *self._as_added(number, axes), "", "mask")
+            wanted = self._as_added(number, axes) if heads.mask.kind == "added" else (number, axes)
+            if any_mask and masking == "added" and not self._search.tensors(wanted[0]):
+                wanted, masking = self._as_added(*self._algebra.intern(scaled(value, -1))), "subtracted"
+            self._want(prefix + name, *wanted, "", "mask")
         key = names.get("key", ("", False))[0]
         self._others = (prefix + key, heads.others)
+        self._heads = heads
+        self._taken = {prefix + names[role][0]: role for role in ("query", "key", "value", "mask") if role in names}
+        return masking
 
     _others: tuple[str, frozenset[Label]] = ("", frozenset())
+    _heads: Heads | None = None
+    _taken: Mapping[str, str] = MappingProxyType({})
+
+    def _layout(self, axes: Axes) -> tuple[str, ...]:
+        """What each axis of something is that an attention takes; "" for one of size one, and "mixed" for several."""
+        heads = self._heads
+        assert heads is not None
+        return tuple(
+            ""
+            if not arg
+            else "words"
+            if heads.words.issuperset(arg)
+            else "others"
+            if heads.others.issuperset(arg)
+            else "batch"
+            if (heads.batch | heads.heads).issuperset(arg)
+            else "mixed"
+            if (heads.batch | heads.heads | heads.words | heads.others).intersection(arg)
+            else "size"
+            for arg in axes
+        )
+
+    def _scores(self, outer: Axes) -> Axes:
+        """The axes that the scores of an attention have behind its products: what is in the batch, words and others."""
+        heads = self._heads
+        assert heads is not None
+        words = [arg for arg in outer if arg and heads.words.issuperset(arg)]
+        return (*self._in_batch(outer), *words, tuple(sorted(heads.others)))
+
+    def _in_batch(self, axes: Axes) -> list[Arg]:
+        return [arg for arg, kind in zip(axes, self._layout(axes), strict=True) if kind in ("batch", "")]
+
+    def _check_attention(self, places: Mapping[str, _Place]) -> None:
+        """Checks that what an attention takes and gives has an axis for each thing, so that transposes do the rest."""
+        wanted = {"query": ["size", "words"], "key": ["others", "size"], "value": ["others", "size"]}
+        outer = self._layout(self._outer(""))
+        if sorted(kind for kind in outer if kind not in ("batch", "")) != ["size", "words"]:
+            self._problem = self._problem or "what it gives has words, heads and values joined in one axis"
+        for name, role in self._taken.items():
+            if role == "mask" or name not in places:
+                continue
+            layout = self._layout(places[name].axes)
+            batch = [one for one in layout if one in ("batch", "")]
+            rest = sorted(one for one in layout if one not in ("batch", ""))
+            if rest != wanted[role] or len(batch) != len(outer) - 2:
+                self._problem = self._problem or f"{name} ({places[name].tensor}) does not lie as the output does"
 
     def _as_added(self, number: int, axes: Axes) -> tuple[int, Axes]:
         """The class of a mask as the graph has it: a softmax does not see what is added everywhere."""
@@ -456,6 +512,8 @@ class _Resolution:
             place = self._place(name, (number, axes, world, role), frontier)
             places[name] = place
         self._check_layout(places)
+        if self._heads is not None and "" not in self._taken:
+            self._check_attention(places)
         found: dict[str, Operand] = {}
         for name, place in places.items():
             shape, kind = (
@@ -464,7 +522,8 @@ class _Resolution:
             )
             is_turned = self._is_turned(name, place)
             constant = self._inference.constant(self._body, place.tensor)
-            found[name] = Operand(name, place.tensor, shape, kind, constant, is_turned)
+            layout = self._layout(place.axes) if name in self._taken else ()
+            found[name] = Operand(name, place.tensor, shape, kind, constant, is_turned, layout)
         return found
 
     @staticmethod
@@ -479,6 +538,8 @@ class _Resolution:
         tensors = self._search.tensors(number)
         nearest = [tensor for tensor in frontier if self._search.number_of(tensor) == number]
         candidates = [*nearest, *(tensor for tensor in reversed(tensors) if tensor not in nearest)]
+        if role == "mask":
+            candidates = list(tensors)  # the first: later ones may be made wide by what the attention computes
         places: list[_Place] = []
         for tensor in candidates:
             reading = self._raised.reading(tensor)
@@ -486,12 +547,18 @@ class _Resolution:
                 here = self._algebra.intern(reading.value)[1]
                 own = self._algebra.relabelled(reading.axes, here, axes) if len(here) == len(axes) else ()
                 known = {label for arg in axes for label in arg}
-                places.append(_Place(tensor, self._spread(own, known, self._outer(world)), world, role))
+                outer = self._outer(world)
+                if role == "mask" and self._heads is not None:
+                    outer = self._scores(outer)
+                places.append(_Place(tensor, self._spread(own, known, outer), world, role))
         if not places:
             raise _NoMatchError(f"no tensor of the graph is {name}")
+        if role == "mask":
+            places.sort(key=lambda place: len(place.axes) != len(self._outer(world)))
         if role in _VECTORS:
             places.sort(key=lambda place: len(place.axes))  # as it is stored, before it was given axes of size one
-        fitting = next((place for place in places if self._fits(place)), None)
+        taken = self._taken.get(name, "")
+        fitting = next((place for place in places if self._fits(place, taken)), None)
         if fitting is None:
             self._problem = f"{name} ({places[0].tensor}) does not lie as the output does"
         return fitting or places[0]
@@ -500,22 +567,38 @@ class _Resolution:
         """Axes along which a value only repeats, as those of the output, where these are as long."""
         if len(axes) != len(outer):
             return axes
-        return tuple(
-            out if arg and known.isdisjoint(arg) and self._algebra.extent(arg) == self._algebra.extent(out) else arg
-            for arg, out in zip(axes, outer, strict=True)
-        )
+        return tuple(self._spread_axis(arg, known, out) for arg, out in zip(axes, outer, strict=True))
+
+    def _spread_axis(self, arg: Arg, known: set[Label], out: Arg) -> Arg:
+        if arg and known.isdisjoint(arg) and self._algebra.extent(arg) == self._algebra.extent(out):
+            return out
+        if len(arg) != len(out):
+            return arg
+        size = self._algebra.size
+        pairs = zip(arg, out, strict=True)
+        return tuple(to if one not in known and size(one) == size(to) else one for one, to in pairs)
 
     def _outer(self, world: str) -> Axes:
         reading = self._raised.reading(self._endpoint(world) if world else self._output)
         return () if reading is None else reading.axes
 
-    def _fits(self, place: _Place) -> bool:
-        """Whether a tensor lies as the output does: each axis is that of the output, of size one, or summed over."""
+    def _fits(self, place: _Place, taken: str = "") -> bool:
+        """Whether a tensor lies as the output does: each axis is that of the output, of size one, or summed over.
+
+        What an attention takes may have its words elsewhere: a transpose does the rest.
+        """
         if place.role == "kernel":
             return True
         outer = self._outer(place.world)
+        if taken in ("query", "key", "value"):
+            return len(place.axes) == len(outer) and self._in_batch(place.axes) == self._in_batch(outer)
         if place.role in _VECTORS:
             return len(place.axes) == 1 or (bool(place.axes) and not any(place.axes[:-1]))
+        if place.role == "mask" and self._heads is not None:
+            outer = self._scores(outer)
+            return len(place.axes) <= len(outer) and all(
+                not arg or arg == out for arg, out in zip(place.axes[::-1], outer[::-1], strict=False)
+            )
         if len(place.axes) > len(outer):
             return False
         labels = {label for arg in outer for label in arg}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ops.families import PASSES_ON, PLACEHOLDERS
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.layers import BIASES, COUNTS, FILLS, GATHERS, MOVES, SLICES, SPLITS
@@ -17,6 +17,7 @@ from tfsmith.patterns.architecture import Stack, find_stacks
 from tfsmith.patterns.causal import is_causal
 from tfsmith.patterns.flow import weight_node
 from tfsmith.patterns.formula import Activation, Bound, Dense, Formula, Found, Kernel, LayerNorm, Norm, Search, Var
+from tfsmith.patterns.parts import cuts_of
 from tfsmith.patterns.raised import Raised
 from tfsmith.records import record
 
@@ -218,10 +219,9 @@ class _Around:
         last = self._classes[stack.layers[-1].output]
         encoded = {last} | {number for _, number in self._norms.get(last, ())}
         pooler, heads = self._heads(encoded, tables)
-        queries = [self._endpoint(layer.kernel("query").kernel) for layer in stack.layers]
-        stored = {
-            node.name for one in queries if one is not None and (node := weight_node(self._body, one)) is not None
-        }
+        queries = [cuts_of(self._algebra, layer.kernel("query").kernel)[0] for layer in stack.layers]
+        nodes = [weight_node(self._body, parse_input(one)) for one in queries if one is not None]
+        stored = {node.name for node in nodes if node is not None}
         is_shared = len(stored) == 1 < len(stack.layers)
         causal = is_causal(self._raised, stack.layers[0].heads)
         return TextModel(stack, tables, norm, projection, pooler, heads, causal, is_shared)
@@ -258,6 +258,9 @@ class _Around:
                 weight = self._endpoint(kernel.kernel)
                 if node is not None and node.op == "OneHot" and weight is not None:
                     return self._table(weight, self._body.resolve(node.data_inputs[0]))
+        part = self._first_rows((term,))
+        if part is not None:
+            return part
         tensor = self._tensor((term,))
         node = None if tensor is None else self._behind(tensor, MOVES)
         if node is None or tensor is None:
@@ -273,6 +276,16 @@ class _Around:
         if self._is_weight(tensor):
             return Table("positions", tensor, self._rows(tensor), is_plain=True)
         return None
+
+    def _first_rows(self, value: Value) -> Table | None:
+        """The rows of a table that belong to as many positions."""
+        if len(value) != 1 or len(value[0][0]) != 1 or value[0][0][0][1] != 1 or value[0][1] != 1:
+            return None
+        name, cuts = cuts_of(self._algebra, value[0][0][0][0])
+        weight = None if name is None else parse_input(name)
+        if weight is None or not cuts or not self._is_weight(weight):
+            return None
+        return Table("positions", weight, self._rows(weight), not any(cut.start for cut in cuts))
 
     def _table(self, weight: Endpoint, ids: Endpoint) -> Table | None:
         """A table of which numbers choose rows; its kind by where these come from."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sys
 import time
 import traceback
 from collections.abc import Awaitable, Callable, Mapping
@@ -140,7 +141,7 @@ class _Door:
 
     async def _answer(self, answer: Callable[[Request], Awaitable[str]], request: Request) -> str:
         try:
-            return await asyncio.wait_for(answer(request), self._limits.timeout)
+            return await _within(self._limits.timeout, answer(request))
         except RequestError:
             raise
         except (TimeoutError, asyncio.TimeoutError, CancelledError) as error:
@@ -301,6 +302,14 @@ class _Door:
         headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; script-src "
                    "'unsafe-inline'; connect-src 'self'", "X-Content-Type-Options": "nosniff"}  # fmt: skip
         return Response(make_page(self._repository), headers=headers, media_type="text/html")
+
+
+async def _within(seconds: float, answer: Awaitable[str]) -> str:
+    """An answer, unless it takes longer. Python 3.10 needs a task for that, which costs a small request a tenth."""
+    if sys.version_info < (3, 11):
+        return await asyncio.wait_for(answer, seconds)
+    async with asyncio.timeout(seconds):
+        return await answer
 
 
 def _version(text: str | None) -> int | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tfsmith import records
 from tfsmith.engines.compare import tolerance_for
+from tfsmith.errors import UsageError, call, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE
@@ -61,4 +63,12 @@ class Checks:
             if named:
                 same = key if key in a.signatures else None  # so that inputs are paired by their keys
                 found.append(self.outputs(a, b, named, (same, key)))
-        return join_verified(found) if found else self.outputs(a, b)
+        if found:
+            return join_verified(found)
+        try:
+            return self.outputs(a, b)
+        except UsageError as error:  # what is not known, such as the outputs, is nothing that the verb asks for
+            is_about_outputs = "{outputs}" in data_of(error.remedy or "")
+            more: dict[str, Any] = {"outputs": ["NAME"]} if is_about_outputs else {"inputs": "..."}
+            known = call("verify", "MODEL", "RESULT", **more)
+            raise error.at(a.path, remedy=f"write it without {{verify}}, then say it: {known}") from error

@@ -209,9 +209,8 @@ def _checked_onnx(
         unclear = Obstacle("format", "", error.what, (), error.remedy or "")
         return Checked(target, (unclear,), (), len(model.graph), True, path, all)
     lowered = lower_program(program, OnnxOptions())
-    remedy = Hint(
-        "cut it off ({convert(cut_at='TENSOR')} or {outputs}), replace it by a recipe, or keep it ({map_ops})"
-    )
+    keep = call("convert", map_ops={"OP": "DOMAIN:OP"})
+    remedy = Hint(f"cut it off ({{convert(cut_at='TENSOR')}}), replace it by a recipe, or keep it ({keep})")
     obstacles = tuple(Obstacle("op", one.op, f"{one.op}: {one.reason}", one.nodes, remedy) for one in lowered.lacks)
     count = len(program.flat(frozenset(key for key, port in program.inputs.items() if port.required)).graph)
     return Checked(target, obstacles, (*lowered.notes, target.known), count, True, path, all)

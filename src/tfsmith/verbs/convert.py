@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
 from tfsmith.errors import UnreadableFileError, UsageError
-from tfsmith.formats.kinds import destination_of
+from tfsmith.formats.kinds import KINDS, destination_of, kind_of
 from tfsmith.formats.savedmodel.object_graph import rename_tracked
 from tfsmith.ir.metagraph import PREDICT
 from tfsmith.ir.model import Model
@@ -17,6 +17,7 @@ from tfsmith.passes.convert import ConvertOptions, ReworkedModel, SignatureEdits
 from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
 from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._files import require_graph
 from tfsmith.verbs._output import with_assets
 from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, sized
 from tfsmith.view.summary import signature_facts
@@ -45,6 +46,8 @@ __all__ = ["FLAGS", "Converted", "convert"]
 
 FLAGS = {"out": ("--output-path",), "cut_at": ("--inputs",)}
 _KINDS = {"graphdef": "graph", "metagraph": "graph", "saved_model": "SavedModel", "checkpoint": "checkpoint"}
+_WEIGHTS = (".h5", ".keras", ".npz", ".safetensors")
+"""How files of weights alone end that are no checkpoint."""
 
 
 @records.record
@@ -72,7 +75,8 @@ class Converted(ReworkedModel, ModelResult):
     def report(self) -> Iterator[str]:
         """What was written, and how many tensors have other names or types."""
         count = len(self.model.variables)
-        facts = (_KINDS[self.model.kind], *((plural(count, "tensor"),) if count else ()))
+        is_weights = self.out is not None and self.out.suffix in _WEIGHTS
+        facts = ("weights" if is_weights else _KINDS[self.model.kind], *((plural(count, "tensor"),) if count else ()))
         yield (
             f"Nothing was written yet ({', '.join(facts)})" if self.out is None else f"Wrote {sized(self.out, *facts)}"
         )
@@ -219,7 +223,15 @@ def convert(
     options = ConvertOptions(
         inference_only, tuple(drop), tuple(_rules(rename)), dtype, tuple(only), saturate, edits, tuple(set_tags)
     )
-    holds = None if out is None else destination_of(out, shared.get("as_"), source.kind).holds
+    as_ = shared.get("as_")
+    if (
+        source.keras is not None
+        and out is not None
+        and as_ != "keep"
+        and KINDS[kind_of(out, as_)].holds != "checkpoint"
+    ):
+        require_graph(source, "convert")
+    holds = None if out is None else destination_of(out, as_, source.kind).holds
     found = records.values(_reworked(source, options, holds))
     files = (
         () if isinstance(rename, Mapping) else tuple(one for one in rename if isinstance(one, str) and "=" not in one)

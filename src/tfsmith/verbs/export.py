@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tfsmith import records
+from tfsmith.errors import NotFoundInModelError, call, data_of
 from tfsmith.formats.kinds import FileKind
 from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, Signature
 from tfsmith.ir.model import Model
@@ -144,7 +145,14 @@ def export(
 
 
 def _exported(source: Model, options: ExportOptions, shards: int | None = None) -> Exported:
-    found = Exported(**records.values(export_pass(source, options)), source=source, shards=shards)
+    try:
+        made = export_pass(source, options)
+    except NotFoundInModelError as error:
+        if "{excluded}" in data_of(error.remedy or ""):  # a SavedModel cannot leave a variable without a value
+            kept = call("convert", source.path or "MODEL", out="COPY")
+            error.at(remedy=f"pass the checkpoint that belongs to the graph, or copy the model as it is: {kept}")
+        raise
+    found = Exported(**records.values(made), source=source, shards=shards)
     return records.replace(found, model=with_assets(found.model, found.assets, source))
 
 

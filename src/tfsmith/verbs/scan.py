@@ -9,6 +9,7 @@ from tfsmith.audit.findings import KINDS, LEVELS, Allowance, Finding, Level, all
 from tfsmith.audit.keras import keras_findings
 from tfsmith.audit.rules import is_plausible, scan_model
 from tfsmith.errors import TfsmithError, UnreadableFileError
+from tfsmith.ir.keras import layer_rows
 from tfsmith.ir.model import Model
 from tfsmith.records import record
 from tfsmith.verbs._arguments import checked
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Scanned", "scan"]
 
 _FEW_BYTES = 1024
+_MANY_BYTES = 16 * _FEW_BYTES
 _LONGEST_ALLOW_FILE = 1 << 20
 
 
@@ -38,6 +40,7 @@ class Scanned(Result):
         node_count: How many nodes were looked at, those of functions too.
         notes: What to know: allowances that nothing needed.
         sarif: Whether it is printed as SARIF.
+        layer_count: How many layers of a Keras file were looked at.
     """
 
     findings: tuple[Finding, ...]
@@ -47,6 +50,7 @@ class Scanned(Result):
     node_count: int = 0
     notes: tuple[str, ...] = ()
     sarif: bool = False
+    layer_count: int = 0
 
     def __bool__(self) -> bool:
         return all(one.rank < LEVELS.index(self.fail_on) for one in self.findings)
@@ -72,7 +76,8 @@ class Scanned(Result):
                   for level in reversed(LEVELS)
                   if (count := sum(one.level == level for one in self.findings))]  # fmt: skip
         accepted = f"; {human_count(len(self.allowed))} allowed" if self.allowed else ""
-        looked = f"{plural(self.node_count, 'node')} looked at, nothing run"
+        looked = plural(self.layer_count, "layer") if self.layer_count else plural(self.node_count, "node")
+        looked = f"{looked} looked at, nothing run"
         yield Section(f"{', '.join(counts) or 'nothing found'}{accepted} ({looked})")
 
     def to_json(self) -> dict[str, Any]:
@@ -82,6 +87,7 @@ class Scanned(Result):
             "clean": bool(self),
             "fail_on": self.fail_on,
             "nodes": self.node_count,
+            **({"layers": self.layer_count} if self.layer_count else {}),
             "findings": [one.to_json() for one in self.findings],
             "allowed": [one.to_json() for one in self.allowed],
             "warnings": list(self.notes),
@@ -139,7 +145,8 @@ def scan(
         f"line {one.line} of {allow_file} allows what was not found: {one.kind} {one.op} {one.node}" for one in idle
     )
     path = "" if opened.path is None else str(opened.path)
-    return Scanned(counted, allowed, fail_on, path, nodes, notes, sarif)
+    layers = 0 if opened.keras is None else sum(1 for _ in layer_rows(opened.keras.layers, {}))
+    return Scanned(counted, allowed, fail_on, path, nodes, notes, sarif, layers)
 
 
 def open_inside(data: bytes) -> Model | None:
@@ -160,10 +167,12 @@ def _of_file(model: Model) -> Iterator[Finding]:
     """What is odd about the file itself, and what Keras kept beside it."""
     from tfsmith.formats.oddities import other_main_files, text_in_disguise, unknown_fields
 
-    for odd in unknown_fields(model):
+    unknown = list(unknown_fields(model))
+    is_much = sum(odd.size for odd in unknown) > _MANY_BYTES
+    for odd in unknown:
         what = f"{odd.message} has no field {odd.number}, which holds {odd.size} bytes"
-        level: Level = "suspicious" if odd.size > _FEW_BYTES else "note"
-        yield Finding("unknown-field", level, what, when="in the file", offset=odd.offset)
+        level: Level = "suspicious" if is_much or odd.size > _FEW_BYTES else "note"
+        yield Finding("unknown-field", level, what, "", odd.inside, when="in the file", offset=odd.offset)
     for name in other_main_files(model):
         what = f"{name} lies beside another main file; which of them is loaded depends on the reader"
         yield Finding("hidden-graph", "suspicious", what, "", name, when="in the file")

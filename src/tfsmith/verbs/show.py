@@ -359,21 +359,21 @@ def summarize(model: ModelOrPath) -> Summary:
 
 @checked
 def likely_inputs(model: ModelOrPath) -> tuple[Candidate, ...]:
-    """What most likely feeds the model: its collection `inputs` where it has one, else its placeholders."""
-    from tfsmith.passes.interface import collected, guess_inputs  # a model with signatures needs no guess
+    """What most likely feeds the model: what its signatures or its collection `inputs` name, else its placeholders."""
+    from tfsmith.passes.interface import collected, guess_inputs, signed  # most shows need no guess
 
     opened = open_model(model, {})
-    found = collected(opened, "inputs") or guess_inputs(opened.graph)
+    found = signed(opened, "inputs") or collected(opened, "inputs") or guess_inputs(opened.graph)
     return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(opened))
 
 
 @checked
 def likely_outputs(model: ModelOrPath) -> tuple[Candidate, ...]:
-    """What most likely are the model's answers, best first: its collection `outputs`, else judged node by node."""
-    from tfsmith.passes.interface import collected, guess_outputs
+    """What most likely are the model's answers: what its signatures or its collection `outputs` name, else guessed."""
+    from tfsmith.passes.interface import collected, guess_outputs, signed
 
     opened = open_model(model, {})
-    found = collected(opened, "outputs") or guess_outputs(opened.graph)
+    found = signed(opened, "outputs") or collected(opened, "outputs") or guess_outputs(opened.graph)
     return tuple(candidate for candidate in found if candidate.tensor not in _saver_tensors(opened))
 
 

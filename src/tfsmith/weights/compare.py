@@ -96,7 +96,8 @@ def pair_weights(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> I
     They are paired by key, then by the names of the variables that the keys mean (`Weights.names`), so that a frozen
     constant meets the variable that it was. Reads no value, unless one of them is a Keras file, whose names may be
     those of layers or mere numbers: what no name pairs is then paired by value; by a name that differs only in the
-    number that TensorFlow puts behind it; last by a shape that only one weight of each has. The name of such a pair
+    number that TensorFlow puts behind it, or in scopes around the layer; last by a shape that only one weight of each
+    has. The name of such a pair
     tells both. What one file holds twice counts as what it is a copy of.
     """
     pairs = _pair_by_name(first, second)
@@ -140,6 +141,7 @@ def _pair_the_rest(pairs: list[_Named]) -> list[_Named]:
 
     take([(pair.first, pair.second) for pair in pair_by_value(left, right)])
     take(_alike(left, right, lambda name, tensor: (_COPY.sub("", name), tensor.shape.dims)))
+    take(_alike(left, right, lambda name, tensor: (*_COPY.sub("", name).split("/")[-2:], tensor.shape.dims)))
     done += _copies(done, left, right)
     take(_alike(left, right, lambda _, tensor: tensor.shape.dims))
     done += [(name, tensor, None) for name, tensor in left.items()]

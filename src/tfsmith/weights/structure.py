@@ -14,7 +14,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint
 from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.tensor_views import ReshapedTensor, TransposedTensor
+from tfsmith.ir.tensor_views import PartTensor, ReshapedTensor, TransposedTensor
 from tfsmith.ir.weights import Weights
 from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference
@@ -23,6 +23,7 @@ from tfsmith.passes.variables import CheckpointSlice, find_value, restore_source
 from tfsmith.patterns.algebra import Atom, Label, is_close
 from tfsmith.patterns.flow import weight_node
 from tfsmith.patterns.formula import Kernel, Norm
+from tfsmith.patterns.parts import Cut, cuts_of
 from tfsmith.patterns.raised import Raised
 from tfsmith.patterns.text_model import Head, TextModel, find_text_models
 from tfsmith.records import record, replace
@@ -76,7 +77,7 @@ def name_by_structure(model: Model, weights: Weights) -> ByStructure:
     reasons: list[str] = []
     found: dict[tuple[tuple[str, str], ...], ByStructure] = {}
     for served in served_graphs(model):
-        inference = Inference(served.graph, model.meta.objects)
+        inference = Inference(served.graph, model.meta.objects, are_alike=True)
         raised = Raised(served.graph, inference)
         for one in find_text_models(raised, inference):
             try:
@@ -197,16 +198,25 @@ class _Naming:
         self, name: str, atom: Atom, groups: list[frozenset[Label]], first: frozenset[Label] = frozenset()
     ) -> None:
         """A weight in the layout that is wanted: an axis for each group of labels, in their stored order."""
-        tensor, _, output = str(self._algebra.head(atom)[1]).rpartition(":")
+        whole, cuts = cuts_of(self._algebra, atom)
+        tensor, _, output = str(whole).rpartition(":")
         stored = [label for arg in atom[1] for label in arg]
         wanted = [
             [label for is_first in (True, False) for label in stored if label in group and (label in first) == is_first]
             for group in groups
         ]
-        self._put(name, Endpoint(tensor, int(output)), (stored, wanted))
+        self._put(name, Endpoint(tensor, int(output)), (stored, wanted), cuts)
 
-    def _put(self, name: str, weight: Endpoint, layout: tuple[list[Label], list[list[Label]]] | None) -> None:
+    def _put(
+        self,
+        name: str,
+        weight: Endpoint,
+        layout: tuple[list[Label], list[list[Label]]] | None,
+        cuts: Sequence[Cut] = (),
+    ) -> None:
         key, value = self._stored(weight)
+        for cut in cuts:
+            value = _part(value, cut)
         if key not in self._weights and key in self._model.variables:
             return  # it was left out
         if layout is None:
@@ -250,6 +260,16 @@ _TABLES = {"words": "word_embeddings", "positions": "position_embeddings", "type
 
 def _shaped(value: Tensor, sizes: tuple[int, ...]) -> Tensor:
     return value if value.shape.dims == sizes else ReshapedTensor(value, Shape(sizes))
+
+
+def _part(value: Tensor, cut: Cut) -> Tensor:
+    """A part of a tensor."""
+    sizes = value.shape.dims or ()
+    front, back = sizes[: cut.axis], sizes[cut.axis + 1 :]
+    apart = _shaped(value, (*front, cut.before, cut.span, *back))
+    start = (*(0 for _ in front), 0, cut.start, *(0 for _ in back))
+    part = PartTensor(apart, start, Shape((*front, cut.before, cut.size, *back)))
+    return _shaped(part, (*front, cut.before * cut.size, *back))
 
 
 def _labels(atom: Atom) -> frozenset[Label]:

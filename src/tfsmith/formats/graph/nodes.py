@@ -84,12 +84,17 @@ def _value(field: str, value: Any, name: str, path: str | None, depth: int) -> A
     if field == "type":
         return dtype(value)
     if field == "shape":
-        return shape_from_message(value, f"attribute {name!r}", path)
+        return shape_from_message(value, f"attribute {name!r}", path, is_note=_is_note(name))
     if field == "tensor":
         return tensor_from_message(value, f"attribute {name!r}", path)
     if field == "func":
         return Func(value.name, attrs_from_map(value.attr, path, depth + 1))
     return value
+
+
+def _is_note(name: str) -> bool:
+    """Whether an attribute is a note of an optimizer's to itself: TensorFlow reads of these its output shapes only."""
+    return name.startswith("_") and name != "_output_shapes"
 
 
 def attr_from_span(span: Span, name: str) -> Attr:

@@ -62,15 +62,23 @@ _CONTENT_DTYPES = frozenset([
 ])  # fmt: skip
 
 
-def shape_from_message(message: Any, label: str = "a tensor", path: str | None = None) -> Shape:
+def shape_from_message(
+    message: Any, label: str = "a tensor", path: str | None = None, *, is_note: bool = False
+) -> Shape:
     """A TensorShapeProto.
+
+    Args:
+        message: The proto.
+        label: What has the shape, for errors.
+        path: The file, for errors.
+        is_note: Whether an optimizer noted it: grappler numbers the sizes that it does not know, -2 and less.
 
     Raises:
         InvalidModelError: No tensor can have this shape.
     """
     if message.unknown_rank:
         return Shape(None)
-    shape = Shape(tuple([dim.size for dim in message.dim]))
+    shape = Shape(tuple([max(dim.size, -1) if is_note else dim.size for dim in message.dim]))
     flaw = shape.flaw()
     if flaw is not None:
         first = ", ".join(str(dim.size) for dim in message.dim[:3])

@@ -241,6 +241,7 @@ _VARIABLES = MappingProxyType(
         "BatchNormalization": (*_NORM, "moving_mean", "moving_variance"),
         **dict.fromkeys(("LayerNormalization", "GroupNormalization"), _NORM),
         "Embedding": ("embeddings",),
+        "Normalization": ("mean", "variance", "count"),
         "PReLU": ("alpha",),
         **dict.fromkeys(("LSTM", "GRU", "SimpleRNN"), _RNN),
     }

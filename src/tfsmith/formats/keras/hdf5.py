@@ -8,6 +8,7 @@ references to objects, filters that are loaded as plugins, types that are no num
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -217,11 +218,18 @@ class _Walk:
     def _variable_texts(self, found: Any, count: int, name: str, path: str) -> Any:
         """Texts of any length. They lie in heaps, where many of them may share one place: a bomb of a few bytes."""
         is_small = count * len(self._span) <= MAX_SMALL_MESSAGE
+        most = len(self._span) if is_small else 4 * MAX_SMALL_MESSAGE // count
         try:
-            with self._file.heaps_below(len(self._span) if is_small else 4 * MAX_SMALL_MESSAGE // count):
+            with self._file.heaps_below(most):
                 return found.attrs[name]
+        except _HeapError:
+            pass  # perhaps of a heap that other texts lie in, such as the model's config: look at this one alone
+        file = _Watched(self._span)
+        try:
+            with file.heaps_below(most):
+                return self._h5py.File(file, "r")[f"/{path}"].attrs[name]
         except _HeapError as error:
-            what = f"its attribute {name!r} may hold {count} texts of {self._file.largest} bytes each"
+            what = f"its attribute {name!r} may hold {count} texts of {file.largest} bytes each"
             raise self._problem(what, path, LimitError, _DISTRUST) from error
 
     def _dataset(self, dataset: Any, path: str) -> Tensor:
@@ -297,10 +305,10 @@ class _HeapError(Exception):
 class _Watched(SpanFile):
     """A file whose heaps are seen as HDF5 reads them.
 
-    A heap begins with GCOL, a version and its size. HDF5 copies texts out of it only after it has read it.
+    A heap begins with GCOL, a version and its size. HDF5 copies texts out of it only after it has read all of it.
 
     Attributes:
-        largest: The size of the largest heap that was read so far; no text is longer.
+        largest: The size of the largest heap of which every byte was read so far; no text is longer.
     """
 
     def __init__(self, span: Span) -> None:
@@ -308,6 +316,8 @@ class _Watched(SpanFile):
         self._all = span
         self._is_watched = True
         self._most = len(span)
+        self._read: list[tuple[int, int]] = []
+        self._heaps: dict[int, int] = {}
         self.largest = 0
 
     @contextmanager
@@ -337,7 +347,7 @@ class _Watched(SpanFile):
         """Reads some bytes.
 
         Raises:
-            OSError: Among them begins a heap that is too large.
+            OSError: They are the last ones of a heap that is too large.
         """
         if not self._is_watched:
             return super().readinto(buffer)
@@ -349,11 +359,22 @@ class _Watched(SpanFile):
         at = data.find(_HEAP)
         while 0 <= at < count:
             size = int.from_bytes(data[at + 8 : at + _HEAP_HEADER], "little")
-            self.largest = max(self.largest, min(size, whole))
+            self._heaps[start + at] = min(size, whole - start - at)
             at = data.find(_HEAP, at + 1)
+        self._cover(start, start + count)
         if self.largest > self._most:
             raise OSError("a heap is too large")
         return count
+
+    def _cover(self, start: int, stop: int) -> None:
+        """Notes what was read, and which heaps are whole by that."""
+        first = bisect_left(self._read, start, key=lambda one: one[1])
+        last = bisect_right(self._read, stop, key=lambda one: one[0])
+        for one in self._read[first:last]:
+            start, stop = min(start, one[0]), max(stop, one[1])
+        self._read[first:last] = [(start, stop)]
+        for place in [one for one, size in self._heaps.items() if start <= one and one + size <= stop]:
+            self.largest = max(self.largest, self._heaps.pop(place))
 
 
 @record(eq=False)

@@ -36,6 +36,25 @@ def _greedy(op: str) -> Iterator[Case]:
     yield case(op, same, _ints(4, kind="int32"), blank_index=3, name="no such blank")
 
 
+@samples("CTCBeamSearchDecoder", n_eps=64)
+def _beam_search(op: str) -> Iterator[Case]:
+    x = numbers("float32", 6, 2, 5, low=-3, high=3) + numpy.arange(60).reshape(6, 2, 5).astype("float32") / 1024
+    lengths = _ints(6, 4, kind="int32")
+    for merge in (False, True):
+        for width, paths in ((1, 1), (2, 1), (4, 3), (100, 2), (7, 7)):
+            yield case(op, x, lengths, merge_repeated=merge, beam_width=width, top_paths=paths,
+                       name=f"{paths} of {width}, merge {merge}")  # fmt: skip
+    yield case(op, x, _ints(0, 3, kind="int32"), beam_width=10, top_paths=1, name="a length of 0")
+    yield case(op, x, _ints(0, 3, kind="int32"), beam_width=10, top_paths=2, name="too few sequences")
+    yield case(op, x, _ints(7, 3, kind="int32"), beam_width=10, top_paths=1, name="too long")
+    yield case(op, x, lengths[:1], beam_width=10, top_paths=1, name="another batch")
+    yield case(op, x, lengths, beam_width=2, top_paths=3, name="more paths than beams")
+    sharp = numpy.full((5, 1, 4), -20, "float32")
+    for frame, label in enumerate((1, 1, 3, 1, 2)):
+        sharp[frame, 0, label] = 20
+    yield case(op, sharp, _ints(5, kind="int32"), beam_width=8, top_paths=1, merge_repeated=False, name="sharp")
+
+
 @samples("EditDistance", ulps=2)
 def _edit_distance(op: str) -> Iterator[Case]:
     one = numpy.array([[0, 0], [0, 1], [0, 2], [1, 0]], "int64")

@@ -198,6 +198,9 @@ def _rests(op: str) -> Iterator[Case]:
     for kind in ("float32", "float64"):
         x, y = _array(kind, [7.5, -7.5, 7.5, -7.5, 6.0, -6.0]), _array(kind, [2.0, 2.0, -2.0, -2.0, 3.0, 3.0])
         yield case(op, x, y, name=f"{kind}, signs")
+        y = numpy.arange(3, 51, dtype=kind) / 7  # a product with 1 / y is not a quotient by y
+        yield case(op, y, y, name=f"{kind}, by itself")
+        yield case(op, y * 3, y, name=f"{kind}, three times the divisor")
     yield from _whole_division(op)
 
 

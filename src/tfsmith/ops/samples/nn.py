@@ -66,6 +66,8 @@ def _floats(op: str) -> Iterator[Case]:
     if op == "LeakyRelu":
         for alpha in (0.0, 1.0, 1.5, -0.5):
             yield case(op, numbers("float32", 7), name=f"alpha {alpha}", alpha=alpha)
+            ends = numpy.array([numpy.inf, -numpy.inf, numpy.nan, -0.0], "float32")
+            yield case(op, ends, name=f"alpha {alpha}, special", alpha=alpha)
 
 
 def _activation(op: str) -> Iterator[Case]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -30,6 +31,10 @@ def _varint(number: int) -> bytes:
 
 
 def _feature(key: bytes, values: Sequence[Any], *, packed: bool = True) -> bytes:
+    return _field(1, _field(1, key) + _field(2, _list(values, packed=packed)))
+
+
+def _list(values: Sequence[Any], *, packed: bool = True) -> bytes:
     if values and isinstance(values[0], bytes):
         listed = _field(1, b"".join(_field(1, value) for value in values))
     elif values and isinstance(values[0], float):
@@ -38,7 +43,7 @@ def _feature(key: bytes, values: Sequence[Any], *, packed: bool = True) -> bytes
     else:
         listed = _field(3, _field(1, b"".join(map(_varint, values))) if packed
                         else b"".join(b"\x08" + _varint(value) for value in values))  # fmt: skip
-    return _field(1, _field(1, key) + _field(2, listed))
+    return listed
 
 
 def _example(*features: bytes) -> bytes:
@@ -106,6 +111,64 @@ def _parse_single(op: str) -> Iterator[Case]:
     keys: dict[str, Any] = {"num_sparse": 2, "sparse_keys": ("b", "c"), "dense_keys": ("a",)}
     for name, text in (("first", _FIRST), ("second", _SECOND), ("missing", _example(_feature(b"c", [1])))):
         yield case(op, string(text), [_NO_FLOATS], name=name, **keys, **_SPARSE, **_DENSE)
+
+
+def _lists(**lists: Sequence[Sequence[Any]]) -> bytes:
+    """The feature lists of a SequenceExample."""
+    found = b""
+    for key, steps in lists.items():
+        values = b"".join(_field(1, _list(step) if step else b"") for step in steps)
+        found += _field(1, _field(1, key.encode()) + _field(2, values))
+    return _field(2, found)
+
+
+_CONTEXT = _example(_feature(b"n", [3, 4]), _feature(b"w", [0.5, 1.5]))
+_LONG = _CONTEXT + _lists(t=[[b"a", b"b"], [b"c"], []], f=[[1.0, 2.0], [3.0, 4.0]], i=[[7], [8, 9]])
+_SHORT = _example(_feature(b"w", [2.5, 3.5])) + _lists(t=[[b"z"]], f=[[9.0, 8.0]], i=[])
+_WITHOUT = _example(_feature(b"w", [2.5, 3.5])) + _lists(t=[[b"z"]])
+_LISTS: dict[str, Any] = {
+    "Ncontext_sparse": 1, "context_sparse_types": ("int64",), "Tcontext_dense": ("float32",),
+    "context_dense_shapes": ((2,),), "Nfeature_list_sparse": 1, "feature_list_sparse_types": ("string",),
+    "Nfeature_list_dense": 1, "feature_list_dense_types": ("float32",), "feature_list_dense_shapes": ((2,),),
+}  # fmt: skip
+_SEQUENCES: tuple[tuple[str, tuple[bytes, ...]], ...] = (
+    ("two", (_LONG, _SHORT)), ("one", (_SHORT,)), ("list is missing", (_LONG, _WITHOUT)), ("none", ()),
+    ("damaged", (b"\xff\xff",)), ("other size", (_CONTEXT + _lists(f=[[1.0]]),)),
+    ("other type", (_CONTEXT + _lists(f=[[1, 2]]),)), ("no context", (_lists(f=[[1.0, 2.0]]),)),
+)  # fmt: skip
+
+
+@samples("ParseSequenceExample", exact=True)
+def _parse_sequence(op: str) -> Iterator[Case]:
+    keys: dict[str, Any] = {"context_sparse_keys": ("n",), "context_dense_keys": ("w",), "Ncontext_dense": 1}
+    keys |= {"feature_list_sparse_keys": ("t",), "feature_list_dense_keys": ("f",)}
+    for name, examples in _SEQUENCES:
+        for missing in ((), ("f",)):
+            yield case(op, texts(examples), texts([]), [_NO_FLOATS], name=f"{name}, may miss {missing}",
+                       feature_list_dense_missing_assumed_empty=missing, **keys, **_LISTS)  # fmt: skip
+
+
+@samples("ParseSequenceExampleV2", exact=True)
+def _parse_sequence_v2(op: str) -> Iterator[Case]:
+    ragged: dict[str, Any] = {"context_ragged_value_types": ("int64",), "feature_list_ragged_value_types": ("int64",)}
+    for name, examples in _SEQUENCES:
+        for missing, splits in product((False, True), ("int32", "int64")):
+            given = (texts([]), texts([b"n"]), texts([b"w"]), texts([b"m"]), texts([b"t"]), texts([b"f"]),
+                     texts([b"i"]), numpy.array([missing]), [_NO_FLOATS])  # fmt: skip
+            ragged |= {"context_ragged_split_types": (splits,), "feature_list_ragged_split_types": (splits,)}
+            yield case(op, texts(examples), *given, name=f"{name}, may miss {missing}, {splits}", **ragged, **_LISTS)
+            if len(examples) == 1:
+                yield case(op, string(examples[0]), *given, name=f"{name} by itself, {missing}, {splits}", **ragged,
+                           **_LISTS)  # fmt: skip
+
+
+@samples("ParseSingleSequenceExample", exact=True)
+def _parse_single_sequence(op: str) -> Iterator[Case]:
+    for name, examples in _SEQUENCES:
+        for missing in ((), (b"f",)) if examples else ():
+            yield case(op, string(examples[-1]), texts(missing), [string(b"n")], [string(b"w")], [string(b"t")],
+                       [string(b"f")], [_NO_FLOATS], string(b""), name=f"{name}, may miss {missing}",
+                       **_LISTS)  # fmt: skip
 
 
 @samples("DecodeRaw", exact=True)

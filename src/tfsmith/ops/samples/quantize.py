@@ -153,6 +153,17 @@ def _requantization_range(op: str) -> Iterator[Case]:
         yield case(op, abs(_any("qint32", 3, 4)) + 9, f32(ends[0]), f32(ends[1]), name=f"above, {ends}", kinds=kinds)
 
 
+@samples("RequantizationRangePerChannel", n_eps=1)
+def _requantization_range_of_channels(op: str) -> Iterator[Case]:
+    kinds = ["qint32", "float32", "float32"]
+    low, high = numpy.array([-3.0, -0.5, 0.0], "float32"), numpy.array([2.0, 4.0, 1.5], "float32")
+    x = numbers("int64", 1, 2, 2, 3, low=-2000000000, high=2000000000)
+    for clip in (6.0, 0.5, 100.0):
+        yield case(op, x, low, high, name=f"up to {clip}", kinds=kinds, clip_value_max=clip)
+        yield case(op, abs(x), low, high, name=f"above 0, up to {clip}", kinds=kinds, clip_value_max=clip)
+    yield case(op, x, low[:2], high[:2], name="other channels", kinds=kinds, clip_value_max=6.0)
+
+
 @samples("Requantize", n_eps=1)
 def _requantize(op: str) -> Iterator[Case]:
     kinds = ["qint32", *["float32"] * 4]

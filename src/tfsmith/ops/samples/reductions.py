@@ -46,6 +46,9 @@ def _reductions(op: str) -> Iterator[Case]:
             given = numpy.array(axes, index)
             name = f"axes {axes} in {index}, keep {keep}"
             yield case(op, x, given, name=name, keep_dims=keep, unknown=keep)
+    if not logic:
+        large = _array("float16", [[300, 4, 2], [250, -200, 1], [0.001, 0.0001, 0]])
+        yield case(op, large, numpy.array(1, "int32"), name="float16, squares that are not halves")
     for axes in ((3,), (-4,), (0, 0), (1, -2)):
         yield case(op, x, numpy.array(axes, "int32"), name=f"wrong axes {axes}", unknown=True)
     for kind in kinds:

@@ -12,8 +12,9 @@ from tfsmith.ops.values import OpError, value
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["fingerprint64", "old_hash64", "siphash"]
+__all__ = ["fingerprint64", "join_fingerprints", "old_hash64", "siphash"]
 
+_JOINT = 0xC6A4A7935BD1E995
 _ALL = (1 << 64) - 1
 _K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 _OLD, _OLD_SEED = 0xC6A4A7935BD1E995, 0xDECAFCAFFE
@@ -51,6 +52,14 @@ def fingerprint64(data: bytes) -> int:
     if size <= 64:
         return _medium(data, size)
     return _long(data, size)
+
+
+def join_fingerprints(first: int, second: int) -> int:
+    """The fingerprint of two things, of their fingerprints in order."""
+    found = first ^ _JOINT
+    found ^= (_shifted((second * _JOINT) & _ALL) * _JOINT) & _ALL
+    found = (found * _JOINT) & _ALL
+    return _shifted((_shifted(found) * _JOINT) & _ALL)
 
 
 def _short(data: bytes, size: int) -> int:

@@ -52,8 +52,7 @@ def _relu6(x: NDArray[Any]) -> Any:
 
 @value("LeakyRelu")
 def _leaky_relu(x: NDArray[Any], *, alpha: float) -> Any:
-    low = x * x.dtype.type(alpha)
-    return numpy.maximum(x, low) if 0 <= alpha <= 1 else numpy.where(x > 0, x, low)
+    return numpy.where(x > 0, x, x * x.dtype.type(alpha))
 
 
 @value("Elu")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
-_FEATURES, _ENTRY, _KEY, _VALUE, _ITEMS = 1, 1, 1, 2, 1
+_FEATURES, _FEATURE_LISTS, _ENTRY, _KEY, _VALUE, _ITEMS = 1, 2, 1, 1, 2, 1
 _KINDS = {1: "string", 2: "float32", 3: "int64"}
 """The lists of a Feature, by the numbers of their fields."""
 
@@ -44,32 +44,40 @@ def _example(data: bytes) -> dict[bytes, _Feature]:
     Raises:
         OpError: It is none.
     """
-    found: dict[bytes, _Feature] = {}
     try:
-        whole = from_bytes(data)
-        for outer in fields(whole):
-            if outer.number != _FEATURES or outer.wire_type != BYTES:
-                continue
-            for entry in fields(_inner(whole, outer.start, outer.stop)):
-                if entry.number == _ENTRY and entry.wire_type == BYTES:
-                    key, feature = _entry(_inner(whole, entry.start, entry.stop))
-                    found[key] = feature
+        return _features(_within(from_bytes(data), _FEATURES))
     except TfsmithError as error:
         raise OpError(f"an example cannot be read ({error.what})") from error
-    return found
 
 
-def _entry(span: Span) -> tuple[bytes, _Feature]:
-    key, feature = b"", _Feature()
-    for field in fields(span):
-        if field.number == _KEY and field.wire_type == BYTES:
-            key = _inner(span, field.start, field.stop).tobytes()
-        elif field.number == _VALUE and field.wire_type == BYTES:
-            for one in fields(_inner(span, field.start, field.stop)):
-                if one.number in _KINDS and one.wire_type == BYTES:
-                    kind = _KINDS[one.number]
-                    feature = _Feature(kind, list(_items(_inner(span, one.start, one.stop), kind)))
-    return key, feature
+def _within(span: Span, number: int) -> Iterator[Span]:
+    """The messages in the fields of this number."""
+    return (
+        _inner(span, field.start, field.stop)
+        for field in fields(span)
+        if field.number == number and field.wire_type == BYTES
+    )
+
+
+def _features(parts: Iterator[Span]) -> dict[bytes, _Feature]:
+    return {key: _feature(span) for part in parts for key, span in _entries(part)}
+
+
+def _entries(span: Span) -> Iterator[tuple[bytes, Span]]:
+    """The entries of a map."""
+    for entry in _within(span, _ENTRY):
+        key = next(iter(reversed(list(_within(entry, _KEY)))), None)
+        found = next(iter(reversed(list(_within(entry, _VALUE)))), None)
+        yield b"" if key is None else key.tobytes(), _inner(entry, entry.start, entry.start) if found is None else found
+
+
+def _feature(span: Span) -> _Feature:
+    feature = _Feature()
+    for one in fields(span):
+        if one.number in _KINDS and one.wire_type == BYTES:
+            kind = _KINDS[one.number]
+            feature = _Feature(kind, list(_items(_inner(span, one.start, one.stop), kind)))
+    return feature
 
 
 def _items(span: Span, kind: str) -> Iterator[Any]:
@@ -215,6 +223,197 @@ def _parse_single_example(
     indices, values, shapes, dense, _ = _parsed(text, sparse_keys, sparse_types, dense_keys, Tdense, dense_shapes,
                                                 dense_defaults)  # fmt: skip
     return (*(one[:, 1:] for one in indices), *values, *(one[1:] for one in shapes), *(one[0] for one in dense))
+
+
+# Sequences
+
+
+class _Sequence:
+    """A serialized tf.train.SequenceExample: its context, and its lists of features.
+
+    Raises:
+        OpError: It is none.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        try:
+            whole = from_bytes(data)
+            self.context = _features(_within(whole, _FEATURES))
+            self.lists = {
+                key: [_feature(one) for one in _within(span, _ITEMS)]
+                for part in _within(whole, _FEATURE_LISTS)
+                for key, span in _entries(part)
+            }
+        except TfsmithError as error:
+            raise OpError(f"a sequence example cannot be read ({error.what})") from error
+
+    def steps(self, key: bytes, kind: DType) -> list[list[Any]] | None:
+        """The values of a list of features, step by step; None where there is no such list."""
+        found = self.lists.get(key)
+        return None if found is None else [_values({key: one}, key, kind) or [] for one in found]
+
+
+def _sequences(serialized: NDArray[Any]) -> list[_Sequence]:
+    if not serialized.size:
+        raise OpError("there are no sequence examples")
+    return [_Sequence(bytes(text)) for text in serialized.ravel().tolist()]
+
+
+def _list_sparse(examples: Sequence[_Sequence], key: bytes, kind: DType) -> tuple[Any, Any, Any]:
+    rows = [example.steps(key, kind) or [] for example in examples]
+    places = [
+        (number, step, place)
+        for number, row in enumerate(rows)
+        for step, values in enumerate(row)
+        for place in range(len(values))
+    ]
+    flat = [item for row in rows for values in row for item in values]
+    longest = max((len(values) for row in rows for values in row), default=0)
+    shape = numpy.array([len(rows), max(map(len, rows), default=0), longest], numpy.int64)
+    return numpy.array(places, numpy.int64).reshape(-1, 3), _array(flat, kind, (len(flat),)), shape
+
+
+def _list_dense(
+    examples: Sequence[_Sequence], key: bytes, kind: DType, shape: Shape, may_miss: bool
+) -> tuple[Any, Any]:
+    """The values of a list of features, filled up to the longest, and how many steps each example has."""
+    dims = list(shape.dims or ())
+    count = int(numpy.prod(dims, dtype=numpy.int64))
+    name = key.decode("utf-8", "replace")
+    rows: list[list[list[Any]]] = []
+    for example in examples:
+        found = example.steps(key, kind)
+        if found is None and not may_miss:
+            raise OpError(f"feature list {name!r} is required, and missing")
+        if any(len(values) != count for values in found or ()):
+            raise OpError(f"a step of feature list {name!r} does not have {count} values")
+        rows.append(found or [])
+    longest = max(map(len, rows), default=0)
+    fill = b"" if kind.name == "string" else 0
+    flat = [item for row in rows for values in (*row, *[[fill] * count] * (longest - len(row))) for item in values]
+    return _array(flat, kind, (len(rows), longest, *dims)), numpy.array(list(map(len, rows)), numpy.int64)
+
+
+def _ragged(rows: Sequence[Sequence[Any]], kind: DType, split: DType) -> tuple[Any, Any]:
+    flat = [item for row in rows for item in row]
+    ends = numpy.cumsum([0, *map(len, rows)]).astype(split.numpy())
+    return _array(flat, kind, (len(flat),)), ends
+
+
+def _contexts(examples: Sequence[_Sequence], sparse: Sequence[tuple[bytes, DType]],
+              dense: Sequence[tuple[bytes, DType, Shape, NDArray[Any]]]) -> tuple[list[Any], list[Any]]:  # fmt: skip
+    contexts = [example.context for example in examples]
+    return [_sparse(contexts, *one) for one in sparse], [_dense(contexts, *one) for one in dense]
+
+
+def _parts(found: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """Indices of all, then values of all, then shapes of all."""
+    return tuple(one[part] for part in range(3) for one in found)
+
+
+@value("ParseSequenceExample")
+def _parse_sequence(
+    serialized: NDArray[Any], debug_name: NDArray[Any], context_dense_defaults: Sequence[NDArray[Any]], *,
+    feature_list_dense_missing_assumed_empty: tuple[bytes, ...], context_sparse_keys: tuple[bytes, ...],
+    context_dense_keys: tuple[bytes, ...], feature_list_sparse_keys: tuple[bytes, ...],
+    feature_list_dense_keys: tuple[bytes, ...], context_sparse_types: tuple[DType, ...],
+    Tcontext_dense: tuple[DType, ...], feature_list_dense_types: tuple[DType, ...],
+    context_dense_shapes: tuple[Shape, ...], feature_list_sparse_types: tuple[DType, ...],
+    feature_list_dense_shapes: tuple[Shape, ...],
+) -> tuple[Any, ...]:  # fmt: skip
+    if serialized.ndim != 1:
+        raise OpError(f"the examples have shape {list(serialized.shape)}, and must be a vector")
+    examples = _sequences(serialized)
+    sparse, dense = _contexts(
+        examples, list(zip(context_sparse_keys, context_sparse_types, strict=True)),
+        list(zip(context_dense_keys, Tcontext_dense, context_dense_shapes, context_dense_defaults, strict=True)),
+    )  # fmt: skip
+    list_sparse = [_list_sparse(examples, key, kind) for key, kind in
+                   zip(feature_list_sparse_keys, feature_list_sparse_types, strict=True)]  # fmt: skip
+    list_dense = [
+        _list_dense(examples, key, kind, shape, key in feature_list_dense_missing_assumed_empty) for key, kind, shape in
+        zip(feature_list_dense_keys, feature_list_dense_types, feature_list_dense_shapes, strict=True)
+    ]  # fmt: skip
+    return (*_parts(sparse), *dense, *_parts(list_sparse), *(one for one, _ in list_dense),
+            *(lengths for _, lengths in list_dense))  # fmt: skip
+
+
+@value("ParseSequenceExampleV2")
+def _parse_sequence_v2(
+    serialized: NDArray[Any], debug_name: NDArray[Any], context_sparse_keys: NDArray[Any],
+    context_dense_keys: NDArray[Any], context_ragged_keys: NDArray[Any], feature_list_sparse_keys: NDArray[Any],
+    feature_list_dense_keys: NDArray[Any], feature_list_ragged_keys: NDArray[Any], missing: NDArray[Any],
+    context_dense_defaults: Sequence[NDArray[Any]], *, Tcontext_dense: tuple[DType, ...],
+    context_sparse_types: tuple[DType, ...], context_ragged_value_types: tuple[DType, ...],
+    context_ragged_split_types: tuple[DType, ...], context_dense_shapes: tuple[Shape, ...],
+    feature_list_dense_types: tuple[DType, ...], feature_list_sparse_types: tuple[DType, ...],
+    feature_list_ragged_value_types: tuple[DType, ...], feature_list_ragged_split_types: tuple[DType, ...],
+    feature_list_dense_shapes: tuple[Shape, ...],
+) -> tuple[Any, ...]:  # fmt: skip
+    if serialized.ndim > 1:
+        raise OpError(f"the examples have shape {list(serialized.shape)}, and must be a vector or a scalar")
+    examples = _sequences(serialized)
+    sparse, dense = _contexts(
+        examples, list(zip(context_sparse_keys.tolist(), context_sparse_types, strict=True)),
+        list(zip(context_dense_keys.tolist(), Tcontext_dense, context_dense_shapes, context_dense_defaults,
+                 strict=True)),
+    )  # fmt: skip
+    list_sparse = [_list_sparse(examples, key, kind) for key, kind in
+                   zip(feature_list_sparse_keys.tolist(), feature_list_sparse_types, strict=True)]  # fmt: skip
+    list_dense = [
+        _list_dense(examples, key, kind, shape, bool(may_miss)) for key, kind, shape, may_miss in
+        zip(feature_list_dense_keys.tolist(), feature_list_dense_types, feature_list_dense_shapes, missing, strict=True)
+    ]  # fmt: skip
+    ragged = [
+        _ragged([_values(one.context, key, kind) or [] for one in examples], kind, split) for key, kind, split in
+        zip(context_ragged_keys.tolist(), context_ragged_value_types, context_ragged_split_types, strict=True)
+    ]  # fmt: skip
+    outer: list[Any] = []
+    inner: list[tuple[Any, Any]] = []
+    for key, kind, split in zip(feature_list_ragged_keys.tolist(), feature_list_ragged_value_types,
+                                feature_list_ragged_split_types, strict=True):  # fmt: skip
+        rows = [one.steps(key, kind) or [] for one in examples]
+        outer.append(numpy.cumsum([0, *map(len, rows)]).astype(split.numpy()))
+        inner.append(_ragged([values for row in rows for values in row], kind, split))
+    is_one = not serialized.ndim
+    if is_one:
+        sparse = [(indices[:, 1:], values, shape[1:]) for indices, values, shape in sparse]
+        list_sparse = [(indices[:, 1:], values, shape[1:]) for indices, values, shape in list_sparse]
+        dense = [one[0] for one in dense]
+        list_dense = [(one[0], lengths[0]) for one, lengths in list_dense]
+        ragged = [(values, ends[0]) for values, ends in ragged]  # there are no rows to split into
+        outer = [ends[0] for ends in outer]
+    return (*_parts(sparse), *dense, *(one for one, _ in ragged), *(ends for _, ends in ragged), *_parts(list_sparse),
+            *(one for one, _ in list_dense), *(lengths for _, lengths in list_dense), *(one for one, _ in inner),
+            *outer, *(ends for _, ends in inner))  # fmt: skip
+
+
+@value("ParseSingleSequenceExample")
+def _parse_single_sequence(
+    serialized: NDArray[Any], missing: NDArray[Any], context_sparse_keys: Sequence[NDArray[Any]],
+    context_dense_keys: Sequence[NDArray[Any]], feature_list_sparse_keys: Sequence[NDArray[Any]],
+    feature_list_dense_keys: Sequence[NDArray[Any]], context_dense_defaults: Sequence[NDArray[Any]],
+    debug_name: NDArray[Any], *, context_sparse_types: tuple[DType, ...], Tcontext_dense: tuple[DType, ...],
+    feature_list_dense_types: tuple[DType, ...], context_dense_shapes: tuple[Shape, ...],
+    feature_list_sparse_types: tuple[DType, ...], feature_list_dense_shapes: tuple[Shape, ...],
+) -> tuple[Any, ...]:  # fmt: skip
+    if serialized.ndim:
+        raise OpError(f"the example has shape {list(serialized.shape)}, and must be a scalar")
+    examples = [_Sequence(bytes(serialized.item()))]
+    assumed = set(missing.tolist())
+    sparse, dense = _contexts(
+        examples, [(key.item(), kind) for key, kind in zip(context_sparse_keys, context_sparse_types, strict=True)],
+        [(key.item(), *rest) for key, *rest in
+         zip(context_dense_keys, Tcontext_dense, context_dense_shapes, context_dense_defaults, strict=True)],
+    )  # fmt: skip
+    list_sparse = [_list_sparse(examples, key.item(), kind) for key, kind in
+                   zip(feature_list_sparse_keys, feature_list_sparse_types, strict=True)]  # fmt: skip
+    list_dense = [
+        _list_dense(examples, key.item(), kind, shape, key.item() in assumed)[0][0] for key, kind, shape in
+        zip(feature_list_dense_keys, feature_list_dense_types, feature_list_dense_shapes, strict=True)
+    ]  # fmt: skip
+    cut = [[(indices[:, 1:], values, shape[1:]) for indices, values, shape in one] for one in (sparse, list_sparse)]
+    return (*_parts(cut[0]), *(one[0] for one in dense), *_parts(cut[1]), *list_dense)
 
 
 # Raw numbers

@@ -242,6 +242,21 @@ def _requantization_range(x: NDArray[Any], low: NDArray[Any], high: NDArray[Any]
     return numpy.minimum(bottom, _F(0)), top
 
 
+@value("RequantizationRangePerChannel")
+def _requantization_range_of_channels(
+    x: NDArray[Any], low: NDArray[Any], high: NDArray[Any], *, clip_value_max: float
+) -> Any:
+    if x.ndim != 4 or low.shape != (x.shape[-1],) or high.shape != low.shape:
+        raise OpError(f"shapes {list(x.shape)}, {list(low.shape)} and {list(high.shape)} are not of channels")
+    if not x.size:
+        raise OpError("there are no numbers to take the range of")
+    ends = x.reshape(-1, x.shape[-1]).astype(numpy.int64)
+    largest = numpy.abs(ends).max(0).astype(_F)
+    scale = numpy.maximum(numpy.abs(low), numpy.abs(high))
+    top = _F(min(float((scale * largest / _F(1 << 31)).max()), clip_value_max))
+    return numpy.asarray(_F(0) if (ends >= 0).all() else -top), numpy.asarray(top)
+
+
 @value("Requantize")
 def _requantize(
     x: NDArray[Any], low: NDArray[Any], high: NDArray[Any], new_low: NDArray[Any], new_high: NDArray[Any],

@@ -69,11 +69,10 @@ def _any(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
 
 @value("EuclideanNorm")
 def _euclidean_norm(x: NDArray[Any], axes: NDArray[Any], *, keep_dims: bool) -> Any:
-    def norm(x: NDArray[Any], axis: tuple[int, ...]) -> Any:
-        squares = (x * x.conj()).sum(axis=axis, dtype=x.dtype, keepdims=keep_dims)
-        return numpy.sqrt(squares).astype(x.dtype)
-
-    return _reduce(norm, x, axes)
+    squares = _reduce(
+        lambda x, axis: x.sum(axis=axis, dtype=x.dtype, keepdims=keep_dims), x * x.conj(), axes
+    )  # of halves, each square and the sum are rounded, so that they may overflow
+    return numpy.sqrt(wide(squares)).astype(x.dtype)
 
 
 @value("ArgMax")
