@@ -93,6 +93,15 @@ def test_layer_norms_and_gelus_are_ops_of_their_own(tmp_path: Path) -> None:
     assert (counts["LayerNormalization"], counts["Gelu"], counts.get("Erf")) == (5, 2, None)
 
 
+@pytest.mark.parametrize("name", ["bert-base", "transformers-bert"])
+def test_attention_is_an_op_of_its_own(name: str, tmp_path: Path) -> None:
+    """From opset 23 on, whether it is spelled by letters or by products of matrices."""
+    assert tfsmith.convert(encoder(name, tmp_path), tmp_path / "a.onnx", opset=23, verify=True)
+    counts = ops_of(tmp_path / "a.onnx")
+    assert (counts["Attention"], counts.get("Softmax")) == (2, None)
+    onnx.checker.check_model(tmp_path / "a.onnx", full_check=True)
+
+
 def test_what_is_nearly_a_layer_norm_is_none(tmp_path: Path) -> None:
     """The mean that is taken away is that of another tensor than the one that the variance is of."""
     one, two = constant("axis", [-1]), constant("eps", 1e-3, FLOAT32)
@@ -391,8 +400,8 @@ def test_one_hot_of_what_is_out_of_range(tmp_path: Path) -> None:
     assert found.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]]
 
 
-NOTED = {"MaxPool", "MaxPool3D", "Assert"}
-"""Ops with a warning when they are converted: of NaN and infinities runtimes make other numbers; nothing is stopped."""
+NOTED = {"MaxPool", "MaxPool3D", "Prod", "Assert"}
+"""Ops with a warning when they are converted: runtimes make other numbers of NaN and overflows; nothing is stopped."""
 
 
 @pytest.mark.slow

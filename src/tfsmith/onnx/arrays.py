@@ -356,6 +356,23 @@ def _reverse(n: NodeContext) -> Val:
     return b.slice(x, [-1] * len(axes), [_BEFORE] * len(axes), axes, [-1] * len(axes))
 
 
+@lowering("Roll")
+def _roll(n: NodeContext) -> Val:
+    """The last places come first, axis after axis; by constants, of axes whose sizes are known."""
+    b, found = n.b, n.x
+    shifts, axes = n.y.integers("how far it rolls"), n.inputs[2].integers("its axes")
+    if len(shifts) != len(axes):
+        raise Refusal("it has other numbers of axes than of shifts")
+    for shift, axis in zip(shifts, (axis_of(axis, n.x.rank) for axis in axes), strict=True):
+        size = (n.x.dims or ())[axis]
+        if not isinstance(size, int):
+            raise Refusal("the size of an axis that it rolls is not known before it runs")
+        if size and shift % size:
+            places = [(at - shift) % size for at in range(size)]
+            found = b.op("Gather", found, b.const(places), axis=axis, known=n.x.known)
+    return found if found is not n.x else b.op("Identity", n.x)
+
+
 @lowering("ReverseSequence")
 def _reverse_sequence(n: NodeContext) -> Val:
     b, x = n.b, n.x
@@ -407,6 +424,7 @@ _REDUCTIONS = MappingProxyType(
     {
         "TensorScatterUpdate": "none",
         "TensorScatterAdd": "add",
+        "ScatterNdNonAliasingAdd": "add",
         "TensorScatterSub": "add",
         "TensorScatterMax": "max",
         "TensorScatterMin": "min",
@@ -441,6 +459,26 @@ def _tensor_scatter(n: NodeContext) -> Val:
     if n.op == "TensorScatterSub":
         more = b.op("Neg", more)
     return b.cast(b.op("ScatterND", b.cast(x, kind), places, more, reduction=reduction), n.dtype)
+
+
+@lowering("UnsortedSegmentSum")
+def _segment_sum(n: NodeContext) -> Val:
+    """Rows are added to the row that their id names; with an id below zero, to one behind them, which is cut off."""
+    b, x = n.b, n.x
+    ids = b.int64(n.y)
+    kind = widened(x.dtype, _SCATTERED, wraps=True)
+    if ids.rank != 1 or n.inputs[2].dims != ():
+        raise Refusal("its ids are no vector, or their number is no scalar")
+    count = b.reshape(b.int64(n.inputs[2]), [1])
+    is_none = b.op("Less", ids, b.const(0), dtype=BOOL)
+    most = b.op("ReduceMax", b.concat([ids, b.const([-1])], 0), keepdims=0)
+    end = b.asserted(count, b.op("Less", b.reshape(most, [1]), count, dtype=BOOL))
+    rest = [b.size(x, at) for at in range(1, x.rank)]
+    zeros = b.op("Expand", b.const(0, kind), b.concat([b.op("Add", end, b.const([1])), *rest], 0))
+    places = b.unsqueeze(b.op("Where", is_none, end, ids, dtype=INT64, dims=ids.dims), [1])
+    found = b.op("ScatterND", zeros, places, b.cast(x, kind), reduction="add")
+    kept = b.op("Slice", found, b.const([0]), end, b.const([0]))
+    return b.cast(kept, n.dtype)
 
 
 # Filling
@@ -641,10 +679,17 @@ def _depth(n: NodeContext) -> Val:
     return b.last(found, n.out)
 
 
-@lowering("SpaceToBatchND")
+def _blocks(n: NodeContext, what: str) -> tuple[list[int], list[int]]:
+    """The block of a node, and its paddings or crops; the older ops have a square as an attribute."""
+    if not n.op.endswith("ND"):
+        return [int(n.attr("block_size"))] * 2, n.y.integers(what)
+    return n.y.integers("its block"), n.inputs[2].integers(what)
+
+
+@lowering("SpaceToBatchND SpaceToBatch")
 def _space_to_batch(n: NodeContext) -> Val:
     b, x = n.b, n.x
-    block, pads = n.y.integers("its block"), n.inputs[2].integers("its paddings")
+    block, pads = _blocks(n, "its paddings")
     count, rank = len(block), x.rank
     if any(size == 0 for size in x.dims or ()):
         raise Refusal("its images have no elements")
@@ -675,10 +720,10 @@ def _space_to_batch(n: NodeContext) -> Val:
     return b.reshape(moved, b.concat(target, 0), tuple(dims))
 
 
-@lowering("BatchToSpaceND")
+@lowering("BatchToSpaceND BatchToSpace")
 def _batch_to_space(n: NodeContext) -> Val:
     b, x = n.b, n.x
-    block, crops = n.y.integers("its block"), n.inputs[2].integers("its crops")
+    block, crops = _blocks(n, "its crops")
     count, rank = len(block), x.rank
     sizes = [*(b.const([step]) for step in block), b.const([-1]), *(b.size(x, at) for at in range(1, rank))]
     wide = b.reshape(x, b.concat(sizes, 0))

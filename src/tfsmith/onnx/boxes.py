@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, INT64, Refusal, Val
 from tfsmith.onnx.registry import NodeContext, lowering
+from tfsmith.ops.sizes import Known
 
 __all__: list[str] = []
 
@@ -28,7 +29,9 @@ def _suppressed(n: NodeContext) -> Val:
     elif most.known.numbers[0] < 0:
         raise Refusal("its number of boxes is negative")
     found = b.op("NonMaxSuppression", wide, flat, count, overlap, least, dtype=INT64, dims=(None, 3))
-    return b.squeeze(b.slice(found, [2], [3], [1]), [1])
+    numbers = b.slice(found, [2], [3], [1])
+    numbers.known = Known((None, 1))
+    return b.squeeze(numbers, [1])
 
 
 @lowering("NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3")
@@ -43,7 +46,7 @@ def _nms_v4(n: NodeContext) -> list[Val]:
     count = b.op("Shape", found, dtype=INT64, dims=(1,))
     if n.attr("pad_to_max_output_size"):
         more = b.op("Sub", b.reshape(b.int64(n.inputs[2]), [1]), count)
-        found = b.op("Pad", found, b.concat([b.const([0]), more], 0), b.const(0))
+        found = b.op("Pad", found, b.concat([b.const([0]), more], 0), b.const(0), dims=(None,))
     return [b.narrow(found, INT32), b.narrow(b.squeeze(count, [0]), INT32)]
 
 
@@ -54,10 +57,10 @@ def _nms_v5(n: NodeContext) -> list[Val]:
     if soft.array is None or float(soft.array) != 0:
         raise Refusal("it lowers scores of boxes that overlap, for which ONNX has no op")
     found = _suppressed(n)
-    scores = b.op("Gather", n.inputs[1], found, axis=0)
+    scores = b.op("Gather", n.inputs[1], found, axis=0, dims=(None,))
     count = b.op("Shape", found, dtype=INT64, dims=(1,))
     if n.attr("pad_to_max_output_size"):
         more = b.concat([b.const([0]), b.op("Sub", b.reshape(b.int64(n.inputs[2]), [1]), count)], 0)
-        found = b.op("Pad", found, more, b.const(0))
-        scores = b.op("Pad", scores, more, b.const(0, FLOAT32))
+        found = b.op("Pad", found, more, b.const(0), dims=(None,))
+        scores = b.op("Pad", scores, more, b.const(0, FLOAT32), dims=(None,))
     return [b.narrow(found, INT32), scores, b.narrow(b.squeeze(count, [0]), INT32)]

@@ -275,7 +275,8 @@ class Builder:
         for key, form in val._forms.items():
             if isinstance(key, tuple) and form.scope is not None and self.scope.sees(form.scope):
                 back = tuple(int(at) for at in numpy.argsort(key))
-                made = self.op("Transpose", form, perm=back, known=val.known)
+                made = self.transpose(form, back)
+                made.known = val.known
                 if form.scope is self.scope or self.scope is self.root:
                     val._value, val.scope = made._value, made.scope
                 assert made._value is not None
@@ -372,7 +373,10 @@ class Builder:
         form = x._forms.get(order)
         if form is not None and self.is_seen(form):
             return form
-        if x.tensor is not None and x.tensor.dtype.numpy().kind != "O":
+        only_ones = x.tensor is None and _moves_only_ones(x.dims, order)
+        if only_ones and dims is not None and sum(not isinstance(size, int) for size in dims) <= 1:
+            form = self.reshape(x, [size if isinstance(size, int) else -1 for size in dims], dims)
+        elif x.tensor is not None and x.tensor.dtype.numpy().kind != "O":
             form = self.weight(TransposedTensor(x.tensor, order), f"{x.name}/transposed", Known(dims))
         else:
             form = self.op("Transpose", x, perm=order, dims=dims)
@@ -503,6 +507,12 @@ class Builder:
         found._forms[order] = x
         found.is_first = True
         return found
+
+
+def _moves_only_ones(dims: Dims, order: Sequence[int]) -> bool:
+    """Whether an order of axes leaves those that have more than one place as they are; elements do not move then."""
+    kept = [at for at in order if dims is not None and dims[at] != 1]
+    return dims is not None and 0 not in dims and kept == sorted(kept)
 
 
 def _counts(array: NDArray[Any], dtype: DType) -> bool:

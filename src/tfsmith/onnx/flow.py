@@ -540,7 +540,7 @@ def _stack(n: NodeContext) -> Val:
 
 @lowering("TensorListGather")
 def _list_gather(n: NodeContext) -> Val:
-    return n.b.op("Gather", _stacked(n.x), n.y, axis=0)
+    return n.b.op("Gather", _stacked(n.x), n.b.indices(n.y), axis=0)
 
 
 @lowering("TensorListLength")
@@ -579,6 +579,8 @@ def _array_read(n: NodeContext) -> Val:
 
 @lowering("TensorArrayWriteV3")
 def _array_write(n: NodeContext) -> Val:
+    if _list(_flow(n)).stacked is not None and n.b.scope is n.b.root:
+        raise Refusal("it writes to an array again outside of a loop, which may be the same element")
     return _put(n, _list(_flow(n)), n.y, n.inputs[2])
 
 

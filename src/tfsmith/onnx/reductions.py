@@ -48,6 +48,10 @@ def _reduce(n: NodeContext) -> Val:
         kind = INT64
     elif n.op == "Sum" and kind.name == "int64":
         return _whole_sum(n)
+    if n.op == "Prod" and kind.name.startswith("int") and n.x.known.values is None:
+        n.driver.notes["Prod: where a product of whole numbers overflows, onnxruntime makes another number of it"] = (
+            None
+        )
     found = reduced(n, op, kind)
     if n.op in ("Max", "Min") and kind.name in FLOATS:
         return _with_nan(n, found, kind)

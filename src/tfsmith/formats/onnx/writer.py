@@ -52,7 +52,7 @@ class _Elements:
 
     def chunks(self) -> Iterator[bytes]:
         for part in self._tensor.parts():
-            yield part.tobytes() if isinstance(part, Span) else part
+            yield from part.chunks() if isinstance(part, Span) else (part,)
 
 
 def write_onnx(
