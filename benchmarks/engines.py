@@ -1,6 +1,7 @@
 """The engines: reference beside TensorFlow, `auto` beside OpenVINO, two engines for one model, isolation, start-up.
 
 Figures are CPU seconds of the process for one run, the least of several, so that others on the machine count little.
+The reference engine and TensorFlow have one thread each: threads that wait for each other take CPU, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ __all__ = ["rows"]
 _TOPIC = "engines"
 _TURNS = 2
 _CLOCK = """
-import sys, time
+import os, sys, time
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # threads that wait for others count as CPU
 import numpy
 model, engine, repeat = sys.argv[1], sys.argv[2], int(sys.argv[3])
 random = numpy.random.default_rng(0)
@@ -48,7 +50,8 @@ _PEER = (
     + """
 import tensorflow as tf
 v1 = tf.compat.v1
-with tf.Graph().as_default(), v1.Session() as session:
+one = v1.ConfigProto(intra_op_parallelism_threads=1, inter_op_parallelism_threads=1)
+with tf.Graph().as_default(), v1.Session(config=one) as session:
     loaded = v1.saved_model.load(session, ["serve"], model)
     signature = loaded.signature_def["serving_default"]
     shapes = {info.name: (tf.as_dtype(info.dtype).name, tuple(None if dim.size < 0 else dim.size

@@ -2,7 +2,7 @@
 
 Seconds are the browser's own, from the moment at which it is told the address; beside Netron and Model Explorer from
 the start of the command to the picture. Needs Chromium and the package `playwright`. The other two are measured where
-`netron` and `model-explorer` are on the path, such as by `PATH=peers/bin:$PATH python -m benchmarks view`, after
+`netron` and `model-explorer` are on the path, such as by `PATH=peers/bin:$PATH python -m benchmarks --only view`, after
 `python -m venv peers && peers/bin/pip install netron ai-edge-model-explorer`.
 """
 

@@ -94,7 +94,10 @@ def test_a_float64_input_costs_no_more_than_its_nodes() -> None:
     """What is computed in float32 stays on OpenVINO, in segments, if it is worth it."""
     weight = np.ones((1024, 1024), np.float32) / 1024
     draft = Draft()
-    x = draft.add("Cast", draft.feed(np.full((1, 1024), 0.1)), DstT="float32")
+    x = draft.feed(np.full((1, 1024), 0.1))
+    assert run(draft, draft.add("MatMul", draft.add("Cast", x, DstT="float32"), draft.const(weight)))[0] == "openvino"
+    draft = Draft()
+    x = draft.add("Cast", draft.add("Neg", draft.feed(np.full((1, 1024), -0.1))), DstT="float32")
     engine, found = run(draft, draft.add("MatMul", x, draft.const(weight)))
     assert engine == "openvino+reference"
     np.testing.assert_allclose(found, np.full((1, 1024), np.float32(0.1)), rtol=1e-5)

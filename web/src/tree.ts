@@ -39,6 +39,7 @@ const PART = 200;
 const LEAST_BLOCK = 4;
 const MOST_PORTS = 6;
 const MOST_ROWS = 4;
+const MOST_VARIABLES = 12;
 
 export class Group {
   groups: Group[] = [];
@@ -85,7 +86,7 @@ export class Tree {
     this.root = this.make("", "", null);
     this.root.isOpen = true;
     this.home = new Array(sheet.count);
-    const names = groups ? sheet.names.map((name, node) => `${groups[node] ?? ""}/${leaf(name)}#${node}`) : this.withSaver(sheet.names);
+    const names = groups ? sheet.names.map((name, node) => `${groups[node] ?? ""}/${leaf(name)}#${node}`) : this.withResources(this.withSaver(sheet.names));
     this.labels = names;
     const prefixes = this.prefixes(names);
     for (let node = 0; node < sheet.count; node++) {
@@ -109,7 +110,7 @@ export class Tree {
     }
   }
 
-  /** Names in which calls that save and restore the model, and what only they take and give, have a scope of their own. */
+  /** Names in which calls that save and restore the model, and what only they take and give, have a scope of their own; many variables too. */
   private withSaver(names: string[]): string[] {
     const { sheet } = this;
     const { sheets, tables } = sheet.model;
@@ -132,7 +133,22 @@ export class Tree {
         }
       }
     }
-    return found.size ? names.map((name, node) => (found.has(node) ? `saver/${name}` : name)) : names;
+    if (!found.size) return names;
+    const variables = new Set(names.filter((_, node) => sheet.kind(node) === "variable"));
+    const isPart = (name: string): boolean => {
+      for (let at = name.length; at > 0; at = name.lastIndexOf("/", at - 1)) if (variables.has(name.slice(0, at))) return true;
+      return false;
+    };
+    const isMany = variables.size > MOST_VARIABLES; // a graph that only calls functions: its variables are folded as one
+    return names.map((name, node) => (found.has(node) ? `saver/${name}` : isMany && isPart(name) ? `variables/${name}` : name));
+  }
+
+  /** Names in which the variables that a function is given, if they are many, have a scope of their own. */
+  private withResources(names: string[]): string[] {
+    const { sheet } = this;
+    const isResource = (node: number): boolean => node < sheet.data.args && sheet.type(node, 0)?.[0] === "resource";
+    const count = names.filter((_, node) => isResource(node)).length;
+    return count > MOST_VARIABLES ? names.map((name, node) => (isResource(node) ? `variables/${name}` : name)) : names;
   }
 
   private make(name: string, path: string, parent: Group | null, kind: GroupKind = "scope"): Group {

@@ -11,7 +11,7 @@ from typing import get_args
 from tfsmith.engines.runner import check_engine
 from tfsmith.ops.samples import samples_of
 from tfsmith.testing.conformance.answers import load_answers
-from tfsmith.testing.conformance.isolated import check_isolated
+from tfsmith.testing.conformance.isolated import all_cases, check_isolated
 from tfsmith.testing.conformance.runner import Kind, Verdict, check_samples, compute_values
 
 __all__ = ["main"]
@@ -27,6 +27,8 @@ def main(arguments: list[str] | None = None) -> int:
         help="reference, openvino, tensorflow, auto; onnx: lowered, on onnxruntime; or values: the definitions alone",
     )
     parser.add_argument("--ops", default="", metavar="A,B", help="only these ops or families; all by default")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only every so many cases: a piece of them")
+    parser.add_argument("--start", type=int, default=0, metavar="N", help="the number of the first case")
     parser.add_argument("--json", action="store_true", help="all verdicts as JSON")
     given = parser.parse_args(arguments)
     names = [name for name in given.ops.split(",") if name]
@@ -36,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     else:
         if given.engine != "onnx":
             check_engine(given.engine)
-        verdicts = list(check_isolated(given.engine, names))
+        count = sum(1 for _ in all_cases(names))
+        verdicts = list(check_isolated(given.engine, names, range(given.start, count, max(given.every, 1))))
     versions = sorted({load_answers(samples.family).version for samples in chosen} - {""})
     if given.json:
         print(json.dumps(_as_json(given.engine, versions, verdicts)))  # noqa: T201
