@@ -74,12 +74,12 @@ _TINY = """
 import time
 import numpy, tfsmith
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.types import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape
 kind = dtype_named("float32")
 nodes = [Node("x", "Placeholder", (), {"dtype": kind, "shape": Shape((4,))})]
 for number in range(10_000):
@@ -116,9 +116,9 @@ _SPLIT = """
 import sys, time
 import numpy, tfsmith
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.types import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.model import MetaGraph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 frozen = tfsmith.load(sys.argv[1])

@@ -167,11 +167,10 @@ def _make_test_model(name: str, path: Path, *, quick: bool) -> None:
 def _make_graph(path: Path, count: int) -> None:
     """A chain of layers, each as nodes are in real graphs: scalars, a read of a variable, arithmetic."""
     from tfsmith.formats.graph.graphdef import plan_graph
-    from tfsmith.ir.dtype import dtype_named
     from tfsmith.ir.graph import Graph, Versions
     from tfsmith.ir.node import Node
-    from tfsmith.ir.shape import Shape
     from tfsmith.ir.tensor import ArrayTensor
+    from tfsmith.ir.types import Shape, dtype_named
     from tfsmith.storage.sink import FileSink
 
     kind, shape = dtype_named("float32"), Shape((-1, 64))
@@ -196,9 +195,8 @@ def _make_graph(path: Path, count: int) -> None:
 
 def _make_checkpoint(path: Path, megabytes: int) -> None:
     from tfsmith.formats.checkpoint.writer import write_bundle
-    from tfsmith.ir.dtype import dtype_named
-    from tfsmith.ir.shape import Shape
     from tfsmith.ir.tensor import FilledTensor
+    from tfsmith.ir.types import Shape, dtype_named
 
     path.mkdir()
     shape = Shape((megabytes * 1_000_000 // 4 // _TENSORS,))

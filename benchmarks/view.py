@@ -25,7 +25,7 @@ _LARGE_SCOPE = """
 import sys
 from pathlib import Path
 from tfsmith.formats.graph.graphdef import plan_graph
-from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.types import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 kind = dtype_named("float32")

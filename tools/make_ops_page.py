@@ -16,7 +16,7 @@ from typing import Any
 from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE
 from tfsmith.engines.interpreter import is_known
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.op_database import builtin_ops
+from tfsmith.ir.opdef import builtin_ops
 from tfsmith.ops.samples import samples_of
 from tfsmith.testing.conformance.answers import digest, load_answers
 

@@ -22,10 +22,9 @@ from typing import Any
 import numpy
 
 from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE, WIDEST, node_kind
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Attr, Node
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import DType
 from tfsmith.ops.families import ID_INPUTS, LEAST_RANK, WHOLE_REFUSALS
 from tfsmith.ops.inference import find_conflicts
 from tfsmith.ops.samples import Case

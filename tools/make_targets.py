@@ -78,7 +78,7 @@ def _write_openvino() -> None:
     import openvino
     from openvino.frontend import FrontEndManager
 
-    from tfsmith.ir.op_database import builtin_ops
+    from tfsmith.ir.opdef import builtin_ops
 
     frontend = FrontEndManager().load_by_framework("tf")
     known = []
@@ -114,7 +114,7 @@ def _is_translated(frontend: Any, path: str) -> bool:
 
 
 def _probe(op: str) -> bytes:
-    from tfsmith.ir.op_database import builtin_ops
+    from tfsmith.ir.opdef import builtin_ops
     from tfsmith.wire.messages import new
 
     definition = builtin_ops()[op]
@@ -161,7 +161,7 @@ class _String(ctypes.Structure):
 def _write_flex() -> None:
     import tensorflow as tf
 
-    from tfsmith.ir.op_database import builtin_ops
+    from tfsmith.ir.opdef import builtin_ops
 
     library = ctypes.CDLL(str(Path(tf.__file__).with_name("libtensorflow_cc.so.2")))
     is_allowed = getattr(library, FLEX)
@@ -184,7 +184,7 @@ def _write_tflite() -> None:
     """Adds what converts to what the converter's patterns name; those are in the table, and stay."""
     import tensorflow as tf
 
-    from tfsmith.ir.op_database import builtin_ops
+    from tfsmith.ir.opdef import builtin_ops
 
     head, _, body = (FOLDER / "tflite.txt").read_text().partition("\n\n")
     header = dict(line.split(": ", 1) for line in head.splitlines())
@@ -294,7 +294,7 @@ def _write_releases(index: str) -> None:
 
 def _optional(op: str, attrs: set[str], release: str) -> Iterator[str]:
     """Those of them that have a default: others were there from the first day, and only now come to sight."""
-    from tfsmith.ir.op_database import builtin_ops
+    from tfsmith.ir.opdef import builtin_ops
 
     definition = builtin_ops().get(op)
     for attr in () if definition is None else definition.attrs:

@@ -13,13 +13,10 @@ import re
 import sys
 
 from tfsmith.engines.openvino import Handover
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.shape import UNKNOWN
+from tfsmith.ir.node import Attr, Node
+from tfsmith.ir.opdef import ArgDef, OpDef, builtin_ops
+from tfsmith.ir.types import UNKNOWN, dtype_named
 
 _NO_RULE = re.compile(r"No conversion rule found for operations: ([^\n]*)")
 _FLOAT = dtype_named("float32")

@@ -22,10 +22,9 @@ import numpy
 from tools.make_conformance import TensorFlow
 
 from tfsmith.errors import TfsmithError
-from tfsmith.ir.dtype import DType, as_dtype
 from tfsmith.ir.node import parse_input
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.opdef import builtin_ops
+from tfsmith.ir.types import DType, Shape, as_dtype
 from tfsmith.ops.samples import Case, Tolerance
 from tfsmith.ops.samples.draft import Draft
 from tfsmith.ops.values import OpError, compute

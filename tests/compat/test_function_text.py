@@ -7,15 +7,12 @@ from typing import Any
 import pytest
 
 from tfsmith.compat.functions_text import functions_text, load_order, loaded_names
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, ObjectGraph, ObjectNode
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
+from tfsmith.ir.model import MetaGraph, Model, ObjectGraph, ObjectNode
+from tfsmith.ir.node import Func, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
+from tfsmith.ir.types import dtype_named
 
 Plain = dict[str, Any]
 NONE: Plain = {"none_value": {}}

@@ -16,16 +16,12 @@ from tfsmith.compat.signature_text import (
     tag_sets_text,
 )
 from tfsmith.errors import NotFoundInModelError
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Signature, TensorInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
+from tfsmith.ir.model import MetaGraph, MetaInfo, Model, Signature, TensorInfo
+from tfsmith.ir.node import Func, Node
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.types import UNKNOWN, Shape, dtype_named
 
 
 def info(name: str, dtype: str, *dims: int) -> TensorInfo:

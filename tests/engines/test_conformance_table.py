@@ -11,8 +11,8 @@ import pytest
 
 from tfsmith.engines import conformance
 from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, node_kind, proven
-from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.op_database import builtin_ops
+from tfsmith.ir.node import Attr, attr
+from tfsmith.ir.opdef import builtin_ops
 
 SHIPPED = "2026.4.1"
 USUAL = {"padding": "SAME", "strides": [1, 1, 1, 1]}

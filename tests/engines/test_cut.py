@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tfsmith.engines.protocol import Port, cut_graph
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 
 FLOAT = dtype_named("float32")
 GRAPH = Graph(

@@ -12,8 +12,7 @@ from tfsmith.engines.compare import non_finite
 from tfsmith.engines.feeds import as_fed, bind_feeds, find_input, make_input
 from tfsmith.engines.protocol import Lack, LackError, Port
 from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.types import UNKNOWN, Shape, dtype_named
 
 
 def port(kind: str | None, *dims: int, tensor: str = "x:0", required: bool = True) -> Port:

@@ -12,8 +12,7 @@ from tfsmith.engines.program import make_program
 from tfsmith.engines.runner import compile_program
 from tfsmith.errors import EngineError
 from tfsmith.ir.body import Part
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ops.samples.draft import Draft
 from tfsmith.verbs.run import engine_options
 

@@ -13,17 +13,13 @@ import tfsmith
 from tfsmith.engines import interpreter, tf1_flow
 from tfsmith.engines.protocol import LackError
 from tfsmith.errors import EngineError, InvalidModelError, TfsmithError
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.node import Attr, Func, Node
+from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef, builtin_op
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import DType, dtype_named
 
 FLOAT, INT, BOOL, RESOURCE = (dtype_named(name) for name in ("float32", "int32", "bool", "resource"))
 STRING = dtype_named("string")

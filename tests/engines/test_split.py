@@ -17,11 +17,9 @@ from tfsmith.engines.program import make_program
 from tfsmith.engines.protocol import Options, Program
 from tfsmith.engines.split import SPLIT, split_graph
 from tfsmith.errors import EngineError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr, Node
+from tfsmith.ir.types import Shape, dtype_named
 
 STRING = dtype_named("string")
 SIZE = 1024

@@ -16,12 +16,11 @@ from tfsmith.formats.checkpoint.find import read_checkpoint_state, write_checkpo
 from tfsmith.formats.checkpoint.table import SortedTable, decompress
 from tfsmith.formats.checkpoint.version1 import open_checkpoint_v1
 from tfsmith.formats.checkpoint.writer import write_bundle
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.storage.span import from_bytes, open_file
+from tfsmith.wire.fields import fields, read_varint
 from tfsmith.wire.messages import parse
-from tfsmith.wire.scan import fields, read_varint
 
 pytestmark = pytest.mark.tensorflow
 

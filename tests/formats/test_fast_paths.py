@@ -13,22 +13,19 @@ from tfsmith.cli.common import DONE, run
 from tfsmith.errors import InvalidModelError
 from tfsmith.formats.graph import nodes as nodes_module
 from tfsmith.formats.graph.graphdef import OpFinder, plan_graph, read_graph
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, Saver
-from tfsmith.ir.node import Node
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
+from tfsmith.ir.model import MetaGraph, Saver
+from tfsmith.ir.node import Func, Node
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.passes.prune import clean_colocation, prune_library
 from tfsmith.passes.variables import CheckpointSlice, restore_sources
 from tfsmith.storage import span as span_module
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import FileSource, Span, from_bytes, open_file, release_pages
-from tfsmith.wire.plan import WritePlan
+from tfsmith.wire.fields import WritePlan
 
 FLOAT, STRING = dtype_named("float32"), dtype_named("string")
 DATA = bytes(range(256)) * 4096

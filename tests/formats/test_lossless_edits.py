@@ -12,8 +12,8 @@ import tfsmith
 from tfsmith import records
 from tfsmith.formats.graph.metagraph import plan_meta_graph
 from tfsmith.formats.graph.nodes import attr_from_span, plan_attr
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Part
+from tfsmith.ir.node import Attr
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.storage.span import from_bytes
 from tfsmith.wire.messages import parse

@@ -12,13 +12,12 @@ import tfsmith
 from tfsmith.errors import CorruptFileError, InvalidModelError
 from tfsmith.formats.graph.metagraph import plan_collections, plan_meta_graph
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype
-from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, MetaInfo, Saver, Signature, TensorInfo
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.model import Asset, Collection, MetaGraph, MetaInfo, Saver, Signature, TensorInfo
+from tfsmith.ir.types import Shape, dtype
 from tfsmith.records import replace
 from tfsmith.storage.span import Span
+from tfsmith.wire.fields import WritePlan
 from tfsmith.wire.messages import new, parse
-from tfsmith.wire.plan import WritePlan
 
 
 def _message() -> Any:
@@ -106,7 +105,7 @@ def test_parts_are_read(meta: MetaGraph) -> None:
 
 
 def parse_int(value: int) -> Any:
-    from tfsmith.ir.attr import attr
+    from tfsmith.ir.node import attr
 
     return attr(value)
 

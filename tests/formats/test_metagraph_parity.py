@@ -11,8 +11,7 @@ import pytest
 from tests.support.helpers import files_of
 
 import tfsmith
-from tfsmith.ir.metagraph import Collection
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Collection, Model
 from tfsmith.ir.tensor import ArrayTensor
 
 pytestmark = pytest.mark.tensorflow

@@ -16,13 +16,12 @@ from tfsmith.formats.graph import nodes as attrs_module
 from tfsmith.formats.graph import nodes as nodes_module
 from tfsmith.formats.graph.graphdef import plan_graph, read_graph
 from tfsmith.formats.graph.nodes import attr_from_message, plan_attr, plan_node
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Attr, Func, Node
 from tfsmith.ir.tensor import OpaqueTensor, StringTensor, Tensor
 from tfsmith.storage.span import Span, from_bytes
+from tfsmith.wire.fields import encode_varint, tag
 from tfsmith.wire.messages import new, parse
-from tfsmith.wire.plan import encode_varint, tag
 
 pytestmark = pytest.mark.slow
 

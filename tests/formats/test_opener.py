@@ -24,7 +24,7 @@ from tfsmith.errors import (
     WrongFileError,
     worded,
 )
-from tfsmith.formats.sniff import sniff
+from tfsmith.formats.kinds import sniff
 from tfsmith.storage.span import from_bytes
 from tfsmith.wire.messages import new, parse
 

@@ -9,10 +9,9 @@ import pytest
 
 from tfsmith.errors import UnreadableFileError, UsageError
 from tfsmith.formats.recipe.toml import parse_recipe_toml, read_recipe_toml, recipe_toml
-from tfsmith.ir.attr import Attr, float32
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.node import Attr, Endpoint, Node, float32
 from tfsmith.ir.recipe import ConstantQuery, Expression, Pattern, parse_name_rule
+from tfsmith.ir.types import dtype_named
 from tfsmith.patterns.extract import recipe_from_pattern
 
 FULL = """\

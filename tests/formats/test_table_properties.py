@@ -17,10 +17,10 @@ from tfsmith.formats.checkpoint.slices import Box, decode_slice_key, encode_slic
 from tfsmith.formats.checkpoint.strings import decode_varints
 from tfsmith.formats.checkpoint.table import SortedTable, decompress
 from tfsmith.formats.checkpoint.writer import write_bundle
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
+from tfsmith.ir.types import Shape
 from tfsmith.storage.span import from_bytes
-from tfsmith.wire.plan import encode_varint
+from tfsmith.wire.fields import encode_varint
 
 pytestmark = pytest.mark.slow
 

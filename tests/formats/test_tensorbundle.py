@@ -25,12 +25,10 @@ from tfsmith.errors import (
 )
 from tfsmith.formats.checkpoint.bundle import StoredSlices, StoredTensor, open_bundle
 from tfsmith.formats.checkpoint.writer import write_bundle
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor
-from tfsmith.storage.checksums import crc32c, extend, mask
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.storage.place import Output
-from tfsmith.storage.span import Span, from_bytes
+from tfsmith.storage.span import Span, crc32c, extend, from_bytes, mask
 
 FLOAT, INT32, STRING, VARIANT, RESOURCE = 1, 3, 7, 21, 20
 

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, TfsmithError, UnsupportedError
 from tfsmith.formats.graph.nodes import attr_from_message
 from tfsmith.formats.graph.tensorproto import plan_tensor, shape_from_message, tensor_from_message, tensor_from_span
-from tfsmith.ir.dtype import dtype, dtype_named
-from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import (
     ArrayTensor,
     FilledTensor,
@@ -24,6 +22,7 @@ from tfsmith.ir.tensor import (
     StringTensor,
     Tensor,
 )
+from tfsmith.ir.types import UNKNOWN, Shape, dtype, dtype_named
 from tfsmith.storage.span import Span, from_bytes
 from tfsmith.wire.messages import new, parse
 

@@ -25,10 +25,8 @@ from tfsmith.errors import (
 )
 from tfsmith.formats.tensors.npz import open_npz, write_npz
 from tfsmith.formats.tensors.safetensors import DTYPES, open_safetensors, write_safetensors
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import ArrayTensor, FilledTensor, SpanTensor, StringTensor, Tensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import ArrayTensor, FilledTensor, SpanTensor, StringTensor, Tensor, Weights
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.storage.span import from_bytes, open_file
 
 ALL = [*DTYPES.values(), "qint8", "quint8", "qint16", "quint16", "qint32"]

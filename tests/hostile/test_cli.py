@@ -34,7 +34,7 @@ from tfsmith.errors import OutputError
 from tfsmith.storage.sink import FileSink
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_saved_model as write_test_model
-from tfsmith.wire.plan import tag
+from tfsmith.wire.fields import tag
 
 MB = 2**20
 RANDOM = {"dtype": FLOAT, "T": attr_value(type=3)}

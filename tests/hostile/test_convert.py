@@ -12,12 +12,10 @@ from tests.support.convert_models import TF2_MODEL, saved_model, small
 
 import tfsmith
 from tfsmith.errors import TfsmithError
-from tfsmith.ir.attr import Attr, Func
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr, Func, Node
 from tfsmith.ir.tensor import ArrayTensor, StringTensor
+from tfsmith.ir.types import Shape, dtype_named
 
 FILES = TF2_MODEL.parent
 OPTIONS: tuple[dict[str, Any], ...] = (

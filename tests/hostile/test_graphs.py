@@ -29,12 +29,12 @@ import tfsmith
 from tfsmith.errors import InvalidModelError, LimitError
 from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.formats.graph import nodes as node_reader
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.names import nearest
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import dtype_named
 from tfsmith.passes import inline
+from tfsmith.wire.fields import encode_varint, tag
 from tfsmith.wire.messages import new
-from tfsmith.wire.plan import encode_varint, tag
 
 IDENTITY = {"T": FLOAT}
 SOURCE = "write it again from its source"

@@ -11,10 +11,9 @@ import tfsmith
 from tfsmith.errors import UsageError
 from tfsmith.formats.checkpoint.bundle import open_bundle
 from tfsmith.formats.checkpoint.writer import write_checkpoint
-from tfsmith.ir.dtype import as_dtype, dtype, dtype_named
-from tfsmith.ir.shape import SCALAR, UNKNOWN, Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor
 from tfsmith.ir.tensor_views import RowsTensor, TransposedTensor
+from tfsmith.ir.types import SCALAR, UNKNOWN, Shape, as_dtype, dtype, dtype_named
 
 FLOAT = dtype_named("float32")
 ARRAY = numpy.arange(6, dtype="float32").reshape(2, 3)

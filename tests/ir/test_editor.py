@@ -16,18 +16,14 @@ from tests.support.helpers import attr_value, node_def
 import tfsmith
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, TfsmithError, UsageError
 from tfsmith.formats.graph.graphdef import plan_graph
-from tfsmith.ir.attr import Attr, Func, attr
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.editor import Editor
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, Saver, Signature, TensorInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.model import Asset, Collection, MetaGraph, Model, Saver, Signature, TensorInfo
+from tfsmith.ir.node import Attr, Func, Node, attr
+from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef, builtin_op
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import UNKNOWN, Shape, dtype_named
 
 FLOAT, INT = dtype_named("float32"), dtype_named("int32")
 MINE = OpDef(

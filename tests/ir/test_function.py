@@ -10,14 +10,12 @@ from tests.support.helpers import attr_value, field, node_def
 
 import tfsmith
 from tfsmith.errors import InvalidModelError, TfsmithError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Part, Use
-from tfsmith.ir.dtype import dtype
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
 from tfsmith.ir.model import Model
-from tfsmith.ir.node import CONTROL, Endpoint, Node
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
+from tfsmith.ir.types import dtype
 from tfsmith.wire.messages import new, parse
 
 

@@ -10,15 +10,13 @@ from tests.support.helpers import attr_value, graph_def, node_def
 
 import tfsmith
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, TfsmithError, UsageError
-from tfsmith.ir.attr import Attr, Func, attr
 from tfsmith.ir.body import Body, Use
-from tfsmith.ir.dtype import DType, dtype, dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.names import FreeNames, free_name, nearest
-from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, Func, Node, attr, parse_input
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
-from tfsmith.ir.shape import SCALAR, UNKNOWN, Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import SCALAR, UNKNOWN, DType, Shape, dtype, dtype_named
 
 
 def _graph(*rows: tuple[str, str, Iterable[str]]) -> Graph:

@@ -8,17 +8,13 @@ from typing import Any
 
 import pytest
 
-from tfsmith.ir.attr import Attr, Func, attr
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
+from tfsmith.ir.model import MetaGraph, Model, Signature, TensorInfo
+from tfsmith.ir.node import Attr, Func, Node, attr
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape, dtype_named
 
 FLOAT = dtype_named("float32")
 NODE = Node("x", "Placeholder", (), {"dtype": FLOAT, "f": Func("g", {"T": attr(FLOAT)})})

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from tfsmith.errors import UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr, Func, attr, float32
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.literals import attr_from_literal, attr_from_text, literal_of, shortest
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.node import Attr, Func, attr, float32
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor
+from tfsmith.ir.types import UNKNOWN, Shape, dtype_named
 
 FLOAT, TEXT = dtype_named("float32"), dtype_named("string")
 CASES: list[tuple[Any, str | None, Attr]] = [

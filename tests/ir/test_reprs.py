@@ -12,14 +12,11 @@ from tests.support.helpers import attr_value, node_def
 
 import tfsmith
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, Model, Signature, TensorInfo
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import UNKNOWN, Shape
-from tfsmith.ir.tensor import ArrayTensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import ArrayTensor, Weights
+from tfsmith.ir.types import UNKNOWN, Shape, dtype_named
 from tfsmith.storage.span import from_bytes
 
 FLOAT = dtype_named("float32")

@@ -16,17 +16,13 @@ from tfsmith.cli.main import main
 from tfsmith.engines.onnxruntime import OnnxSession
 from tfsmith.errors import EngineError, LimitError, OutputError, TfsmithError, UnsupportedError, UsageError
 from tfsmith.formats.onnx.writer import write_onnx
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph, Versions
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.node import Attr, Node
+from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef, builtin_op
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.onnx.registry import lowerings
 from tfsmith.ops.samples import samples_of
 from tfsmith.testing.conformance.answers import digest, load_answers

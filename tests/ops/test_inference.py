@@ -18,13 +18,11 @@ from tests.support.replace_models import (
     placeholder,
 )
 
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body, Part
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import ObjectGraph, ObjectNode
-from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
+from tfsmith.ir.model import ObjectGraph, ObjectNode
+from tfsmith.ir.node import Endpoint, Func, Node
+from tfsmith.ir.types import UNKNOWN, Shape
 from tfsmith.ops.inference import Inference, find_conflicts
 from tfsmith.ops.sizes import Conflict, Dims, Size, broadcast, minus, over, plus, times
 

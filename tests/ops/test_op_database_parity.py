@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from tfsmith.formats.graph.graphdef import op_from_message, op_to_message
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.op_database import builtin_ops, op_summary
-from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.node import Attr
+from tfsmith.ir.opdef import OpDef, builtin_ops, op_summary
 from tfsmith.ir.tensor import FilledTensor
 from tfsmith.wire.messages import parse
 

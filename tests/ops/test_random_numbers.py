@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import as_dtype
+from tfsmith.ir.node import Attr, attr
+from tfsmith.ir.types import as_dtype
 from tfsmith.ops.values import OpFunction, State, bind, compute
 from tfsmith.ops.values.random_numbers import Generator
 

@@ -10,13 +10,11 @@ import pytest
 
 import tfsmith
 from tfsmith.formats.graph.graphdef import plan_graph
-from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph, Versions
-from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr, Endpoint, Node, attr
+from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.shapes import constant, infer, shape_functions
 from tfsmith.ops.sizes import Conflict, Known

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from tests.support.helpers import python
 
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.opdef import OpDef, builtin_ops
 from tfsmith.ops import families
 from tfsmith.ops.families import ARITHMETIC
 from tfsmith.ops.shapes import shape_functions
@@ -24,7 +23,7 @@ REMOVED = {"AutoReloadVariable", "RefLoopCond", "SwitchN", "Gather", "Placeholde
 # module -> why it may name three ops or more in one literal
 EXCEPTIONS = {
     "ir/graph.py": "ir is below ops; these are the ops whose nodes are checked when a graph is",
-    "ir/op_database.py": "ir is below ops; what commutes is asked by formats, too",
+    "ir/opdef.py": "ir is below ops; what commutes is asked by formats, too",
     "patterns/raised.py": "a table from op to the formula that it computes",
     "patterns/fold.py": "a table from op to the view that moves its elements",
     "passes/variables.py": "what stands between a restored value and its variable",

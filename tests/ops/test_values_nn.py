@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.op_database import builtin_ops
+from tfsmith.ir.node import Attr, attr
+from tfsmith.ir.opdef import builtin_ops
 from tfsmith.ops.values import compute, convolution
 
 FIRST = (0, 3, 1, 2)

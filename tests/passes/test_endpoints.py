@@ -8,14 +8,11 @@ from pathlib import Path
 import pytest
 
 import tfsmith
-from tfsmith.ir.attr import attr
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Collection, MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.model import Collection, MetaGraph, Model
+from tfsmith.ir.node import Node, attr
+from tfsmith.ir.types import UNKNOWN, Shape, dtype
 from tfsmith.passes.interface import Candidate, clear_outputs, guess_inputs, guess_outputs, output_shape, output_type
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_saved_model

@@ -10,11 +10,10 @@ import pytest
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.passes.fold_shapes import fold_shapes
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier

@@ -8,11 +8,9 @@ import pytest
 from tests.support.replace_models import FLOAT, axes, const, match_of, model_of, node, placeholder, query, recipe_of
 
 from tfsmith.errors import UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.node import Attr, Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.ops.inference import Inference
 from tfsmith.patterns.build import Built, InputRef, build, common_scope, target_name
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from tests.support.replace_models import FLOAT, INT32
 
 from tfsmith.errors import TfsmithError, UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.node import Attr
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Tensor
+from tfsmith.ir.types import UNKNOWN, DType, Shape, dtype_named
 from tfsmith.patterns.expressions import evaluate, parse_expression, typed
 
 

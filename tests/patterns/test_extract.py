@@ -8,8 +8,7 @@ from tests.support.helpers import UNKNOWN, field, graph_def, node_def
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
 from tfsmith.formats.graph.graphdef import read_graph
 from tfsmith.ir.body import Part
-from tfsmith.ir.function import Function, FunctionParts
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Function, FunctionParts, Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import Pattern

@@ -12,10 +12,9 @@ import pytest
 from tests.support.replace_models import FLOAT, const, model_of
 
 import tfsmith
-from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr, attr
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor, TensorBase
+from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.patterns.fold import FOLDED_OPS, fold
 from tfsmith.storage.span import Span
 

@@ -7,12 +7,10 @@ from typing import Any
 import pytest
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.node import Attr, Endpoint, Node
 from tfsmith.ir.recipe import NodeQuery, Pattern, Query
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.patterns.extract import recipe_from_pattern
 
 FLOAT = dtype_named("float32")

@@ -13,14 +13,12 @@ from tools.make_recipes import texts
 
 import tfsmith
 from tfsmith.errors import UnsupportedError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.node import Attr, Endpoint, Node
 from tfsmith.ir.recipe import Recipe, Repeat, TargetNode
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import dtype_named
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.shapes import flat_values
 from tfsmith.patterns.build import MatchFacts

@@ -33,7 +33,7 @@ from tests.support.recipe_models import (
 )
 
 import tfsmith
-from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Function
 from tfsmith.ir.node import Node
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier

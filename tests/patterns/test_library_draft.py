@@ -11,8 +11,7 @@ from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.formats.recipe.toml import parse_recipe_toml, recipe_toml
 from tfsmith.ir.body import Part
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.recipe import parse_name_rule
 from tfsmith.patterns.draft import local_name, rule_of, rules_of_units
 from tfsmith.testing.bert_config import BertConfig

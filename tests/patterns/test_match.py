@@ -9,14 +9,12 @@ import pytest
 from tests.support.pattern_queries import graph, node, query, recipe, wanted
 
 from tfsmith.ir.body import Body, Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Function, FunctionParts, Graph
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import ConstantQuery, Match, Miss, Query
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.patterns.matcher import Matcher, find_matches
 from tfsmith.storage.span import from_bytes
 from tfsmith.testing.models import bert_classifier

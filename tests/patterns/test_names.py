@@ -9,12 +9,11 @@ from tests.support.pattern_queries import query, recipe, wanted
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Function, FunctionParts, Graph
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import Query, Repeat, parse_name_rule
+from tfsmith.ir.types import dtype_named
 from tfsmith.patterns.matcher import Found, Matcher, find_matches
 from tfsmith.records import replace
 

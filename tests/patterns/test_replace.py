@@ -27,14 +27,11 @@ from tests.support.replace_models import (
 import tfsmith
 from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import check_graph
-from tfsmith.ir.metagraph import Asset, Collection, Saver, TensorInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.model import Asset, Collection, Model, Saver, TensorInfo
+from tfsmith.ir.node import Attr, Endpoint, Node
 from tfsmith.ir.recipe import Expression, Recipe, Repeat, TargetNode
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, replace
 
 

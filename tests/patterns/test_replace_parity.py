@@ -19,7 +19,7 @@ from tests.support.replace_models import (
 )
 
 import tfsmith
-from tfsmith.ir.attr import Attr
+from tfsmith.ir.node import Attr
 from tfsmith.ir.recipe import Expression, NodeQuery, Recipe, TargetNode
 from tfsmith.patterns.replace import Replacement, ReplaceOptions, replace
 

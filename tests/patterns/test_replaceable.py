@@ -9,10 +9,9 @@ from tests.support.replace_models import FLOAT, axes, const, function, model_of,
 
 from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.metagraph import Asset, Collection, MetaGraph, ObjectGraph, ObjectNode, Saver
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Asset, Collection, MetaGraph, Model, ObjectGraph, ObjectNode, Saver
 from tfsmith.ir.node import CONTROL, Endpoint, Node
+from tfsmith.ir.types import dtype_named
 from tfsmith.patterns.replaceable import examine, may_be_pruned, outside_of_function, outside_of_graph, stale_contexts
 
 INT32 = dtype_named("int32")

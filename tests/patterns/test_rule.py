@@ -17,8 +17,7 @@ from tfsmith.errors import UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.editor import Editor
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.patterns.rule import Form, NewTensor, Operand, Units
 from tfsmith.patterns.rule import Graph as NewNodes
 

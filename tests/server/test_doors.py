@@ -26,10 +26,8 @@ from tests.support.serving_api import message, stub
 import tfsmith
 from tfsmith.engines.runner import Runner
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, Signature, TensorInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.model import PREDICT, SERVING_DEFAULT, Model, Signature, TensorInfo
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.records import replace
 from tfsmith.server.answers import Service
 from tfsmith.server.grpc_door import make_grpc_server

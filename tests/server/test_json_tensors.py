@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from tfsmith.engines.protocol import Port
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.server.json_tensors import (
     flat_json,
     json_array,

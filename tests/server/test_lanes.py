@@ -12,8 +12,7 @@ import pytest
 
 from tfsmith.engines.protocol import Port
 from tfsmith.engines.runner import Runner
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.server.lanes import Lane, Limits, RequestError
 
 Array = np.ndarray[Any, Any]

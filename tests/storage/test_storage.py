@@ -22,10 +22,20 @@ from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.storage import sink as sink_module
 from tfsmith.storage import span as span_module
-from tfsmith.storage.checksums import crc32c, extend, mask, span_crc32c, stream_crc32c, unmask
 from tfsmith.storage.place import Output, write_file
 from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import FileSource, Span, from_bytes, open_file
+from tfsmith.storage.span import (
+    FileSource,
+    Span,
+    crc32c,
+    extend,
+    from_bytes,
+    mask,
+    open_file,
+    span_crc32c,
+    stream_crc32c,
+    unmask,
+)
 
 LARGE = bytes(range(256)) * 4096  # a mebibyte: more than what is gathered in memory
 HEAD = b"head" * 1024
@@ -611,11 +621,10 @@ def test_strange_formats_and_places(tmp_path: Path, graph_file: Path) -> None:
 
 def test_graph_over_two_gibibytes_is_refused_before_a_byte_is_written(tmp_path: Path) -> None:
     from tfsmith.errors import LimitError
-    from tfsmith.ir.dtype import dtype_named
     from tfsmith.ir.graph import Graph
     from tfsmith.ir.node import Node
-    from tfsmith.ir.shape import Shape
     from tfsmith.ir.tensor import SpanTensor
+    from tfsmith.ir.types import Shape, dtype_named
 
     path = tmp_path / "huge"
     with path.open("wb") as file:

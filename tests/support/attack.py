@@ -13,9 +13,8 @@ from pathlib import Path
 from tests.support.helpers import attr_value, field, graph_def, node_def, write_files
 
 from tfsmith.cli.main import main
+from tfsmith.wire.fields import VARINT, tag
 from tfsmith.wire.messages import new
-from tfsmith.wire.plan import tag
-from tfsmith.wire.scan import VARINT
 
 FLOAT, BOOL, RESOURCE = (attr_value(type=number) for number in (1, 10, 20))
 X = node_def("x", "Placeholder", attrs={"dtype": FLOAT})

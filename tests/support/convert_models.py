@@ -10,13 +10,11 @@ import numpy as np
 
 import tfsmith
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Saver
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, MetaInfo, Model, Saver
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.passes.interface import make_signatures
 from tfsmith.passes.saver import SavedVariable, add_saver
 from tfsmith.records import replace

@@ -12,9 +12,8 @@ from typing import Any
 
 from tfsmith.storage.sink import Sink
 from tfsmith.storage.span import Span, from_bytes
+from tfsmith.wire.fields import VARINT, encode_varint, fields, tag
 from tfsmith.wire.messages import new
-from tfsmith.wire.plan import encode_varint, tag
-from tfsmith.wire.scan import VARINT, fields
 
 __all__ = [
     "UNKNOWN",

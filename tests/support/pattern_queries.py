@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import Endpoint, Node, parse_input
+from tfsmith.ir.node import Attr, Endpoint, Node, attr, parse_input
 from tfsmith.ir.recipe import ConstantQuery, NodeQuery, Query, Recipe, Repeat, Variant
 
 __all__ = ["graph", "query", "recipe", "wanted"]

@@ -7,11 +7,10 @@ from pathlib import Path
 from tests.support.helpers import attr_value, const_node, field, graph_def, node_def, unknown, write_files
 
 from tfsmith.formats.checkpoint.writer import write_checkpoint
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
+from tfsmith.ir.types import Shape
+from tfsmith.wire.fields import VARINT, encode_varint, tag
 from tfsmith.wire.messages import new
-from tfsmith.wire.plan import encode_varint, tag
-from tfsmith.wire.scan import VARINT
 
 FLOAT = attr_value(type=1)
 

@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body, Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Endpoint, Node, parse_input
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
+from tfsmith.ir.model import MetaGraph, Model, Signature, TensorInfo
+from tfsmith.ir.node import Attr, Endpoint, Func, Node, parse_input
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import ConstantQuery, Expression, Match, NodeQuery, Query, Recipe, TargetNode, Unit, Variant
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape, dtype_named
 
 FLOAT = dtype_named("float32")
 INT32 = dtype_named("int32")

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tfsmith.formats.checkpoint.table import FOOTER_SIZE, MAGIC, TableWriter
-from tfsmith.storage.checksums import crc32c, mask
-from tfsmith.storage.span import Span
+from tfsmith.storage.span import Span, crc32c, mask
+from tfsmith.wire.fields import encode_varint
 from tfsmith.wire.messages import new
-from tfsmith.wire.plan import encode_varint
 
 
 class MemorySink:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from tfsmith.formats.graph.graphdef import plan_graph
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 
 __all__ = ["HOSTILE", "write_cut_off", "write_hostile", "write_many"]
 

@@ -16,7 +16,7 @@ from tfsmith.formats.opener import open_model
 from tfsmith.ir.check import graph_problems
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape
 from tfsmith.storage.span import Span
 from tfsmith.testing.builder import GraphBuilder, Names
 from tfsmith.testing.models import BertConfig, ConvNetConfig, TestModel, bert_classifier, conv_net, linear_regression

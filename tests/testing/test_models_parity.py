@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tfsmith.formats.graph.metagraph import plan_meta_graph
-from tfsmith.ir.op_database import builtin_ops
+from tfsmith.ir.opdef import builtin_ops
 from tfsmith.testing.models import BertConfig, TestModel, bert_classifier, conv_net, linear_regression
 from tfsmith.testing.variables import Kind
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model

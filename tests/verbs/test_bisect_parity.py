@@ -14,12 +14,11 @@ from tests.support.helpers import python
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_frozen

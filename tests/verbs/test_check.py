@@ -14,18 +14,13 @@ from tests.support.convert_models import TF2_MODEL, saved_model, small
 import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph, Versions
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library, Versions
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.node import Func, Node
+from tfsmith.ir.opdef import ArgDef, OpDef, builtin_ops
 from tfsmith.ir.tensor import ArrayTensor, StringTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.passes.check_target import find_target, target_names
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model

@@ -13,9 +13,9 @@ import tfsmith
 from tfsmith import records
 from tfsmith.cli.main import main
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, OutputError, UsageError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
+from tfsmith.ir.node import Attr
+from tfsmith.ir.types import dtype_named
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_saved_model
 from tfsmith.verbs.configure import save_in_place

@@ -21,8 +21,7 @@ from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.formats.kinds import destination_of
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, MetaInfo, Saver
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, MetaInfo, Model, Saver
 from tfsmith.ir.node import Node
 from tfsmith.passes.saver import has_saver
 from tfsmith.passes.variables import restore_sources

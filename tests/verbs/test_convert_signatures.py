@@ -21,8 +21,8 @@ from tfsmith.errors import (
 )
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.formats.savedmodel.object_graph import rename_tensors
-from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import StringTensor, Tensor
+from tfsmith.ir.types import SCALAR, Shape
 from tfsmith.passes.variables import restore_sources
 from tfsmith.wire.messages import new, parse
 

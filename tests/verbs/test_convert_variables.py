@@ -29,17 +29,15 @@ from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, Unsu
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.names import training_names
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.ir.tensor_views import CastTensor, cast_tensor
+from tfsmith.ir.types import Shape
 from tfsmith.passes.variables import restore_sources
 from tfsmith.records import replace
-from tfsmith.storage.checksums import crc32c, mask
-from tfsmith.storage.span import from_bytes
+from tfsmith.storage.span import crc32c, from_bytes, mask
 
 
 @pytest.fixture
@@ -312,7 +310,7 @@ def test_constants_of_a_frozen_graph(folder: Path) -> None:
 def test_constants_are_cast_while_they_are_written(folder: Path) -> None:
     """The plan of a message knows its size before any value is read."""
     from tfsmith.formats.graph.tensorproto import plan_tensor
-    from tfsmith.wire.plan import WritePlan
+    from tfsmith.wire.fields import WritePlan
 
     class Counted(FilledTensor):
         read = 0

@@ -13,8 +13,7 @@ from tests.support.helpers import python
 
 import tfsmith
 from tfsmith.cli.common import spelled
-from tfsmith.cli.main import main, parser_of
-from tfsmith.cli.parser import arguments_of, make_parser
+from tfsmith.cli.main import arguments_of, main, make_parser, parser_of
 from tfsmith.errors import OutputError, worded
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_checkpoint_files

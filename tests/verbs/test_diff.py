@@ -15,17 +15,13 @@ from tests.support.convert_models import TF2_MODEL, saved_model, small
 import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import InvalidModelError, UsageError
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph, Versions
-from tfsmith.ir.metagraph import Asset, Collection, MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library, Versions
+from tfsmith.ir.model import Asset, Collection, MetaGraph, Model
+from tfsmith.ir.node import Attr, Func, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.records import replace
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model

@@ -11,7 +11,7 @@ import pytest
 import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape
 from tfsmith.records import replace
 from tfsmith.testing.models import bert_classifier, conv_net, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model

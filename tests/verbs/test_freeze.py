@@ -14,13 +14,11 @@ from tfsmith import records
 from tfsmith.cli.main import main
 from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Collection, MetaGraph, MetaInfo, Model
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, SpanTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.storage.span import open_file
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model

@@ -22,8 +22,7 @@ from tests.support.attack import FLOAT, X, Y, write_graph
 from tests.support.helpers import attr_value, files_of, graph_def, node_def
 
 import tfsmith
-from tfsmith.cli.main import main, parser_of
-from tfsmith.cli.parser import make_parser
+from tfsmith.cli.main import main, make_parser, parser_of
 from tfsmith.cli.render import fit_section
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.testing.models import bert_classifier, linear_regression

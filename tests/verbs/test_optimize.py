@@ -20,8 +20,7 @@ from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import Port
 from tfsmith.engines.samples import batch_and_length, has_open_length, split_rows, with_hidden_row
 from tfsmith.errors import EngineError, UsageError
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.passes.bert_node import BERT
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, linear_regression

@@ -14,8 +14,8 @@ from tests.support.recipe_models import IDS, MASK, einsum, save_functions, save_
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.op_database import OpDatabase
+from tfsmith.ir.node import Attr
+from tfsmith.ir.opdef import OpDatabase
 from tfsmith.passes.bert_node import BERT, bert_nodes, change_bert_nodes
 from tfsmith.records import replace
 from tfsmith.testing.bert_config import BertConfig

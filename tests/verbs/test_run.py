@@ -14,12 +14,10 @@ import pytest
 from tfsmith.cli.main import main
 from tfsmith.engines.protocol import Lack, Options, Port, Program, engine_named
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, Model, Signature, TensorInfo
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 
 INPUTS = {
     "x": ("float32", (-1, 2)),

@@ -17,9 +17,9 @@ import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import InvalidModelError
 from tfsmith.formats.graph.graphdef import plan_graph
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
+from tfsmith.ir.types import dtype_named
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, conv_net
 from tfsmith.testing.write import write_frozen, write_saved_model

@@ -15,15 +15,12 @@ import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library
+from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, SpanTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.testing.models import bert_classifier, conv_net
 from tfsmith.testing.write import write_checkpoint_files, write_frozen
 from tfsmith.wire.messages import parse

@@ -17,13 +17,11 @@ from tfsmith.cli import common
 from tfsmith.cli.main import main
 from tfsmith.errors import EngineError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, Model, Signature, TensorInfo
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.storage.sink import FileSink
 
 FLOAT = dtype_named("float32")

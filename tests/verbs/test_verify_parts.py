@@ -11,11 +11,10 @@ from tfsmith.engines.compare import Tolerance, compare_arrays, tolerance_for
 from tfsmith.engines.program import ModelProgram, make_program
 from tfsmith.engines.samples import InputMaker, PortPair, pair_inputs, pair_outputs
 from tfsmith.errors import UsageError
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.passes.input_ranges import integer_limits
 from tfsmith.testing.bert_config import BertConfig

@@ -13,8 +13,7 @@ import pytest
 import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UnreadableFileError, UsageError, WrongFileError
-from tfsmith.ir.tensor import ArrayTensor, Tensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import ArrayTensor, Tensor, Weights
 from tfsmith.testing import reference
 from tfsmith.testing.models import BertConfig, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen

@@ -13,9 +13,7 @@ import pytest
 import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import ChecksumError, NotFoundInModelError, OutputError, UnsupportedError, UsageError
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import ArrayTensor, SpanTensor, StringTensor, Tensor
+from tfsmith.ir.tensor import ArrayTensor, SpanTensor, StringTensor, Tensor, Weights
 from tfsmith.ir.tensor_views import (
     JoinedTensor,
     ReshapedTensor,
@@ -27,7 +25,7 @@ from tfsmith.ir.tensor_views import (
     resize_rows,
     split_tensor,
 )
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.records import replace
 from tfsmith.storage.span import from_bytes
 from tfsmith.testing.models import bert_classifier

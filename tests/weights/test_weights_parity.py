@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tfsmith
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import dtype_named
 
 pytestmark = pytest.mark.tensorflow
 

@@ -99,7 +99,7 @@ def _reached(message: Any) -> set[str]:
 
 
 def test_our_dtypes_are_theirs(theirs: Any) -> None:
-    from tfsmith.ir.dtype import dtype
+    from tfsmith.ir.types import dtype
 
     for value in theirs.FindEnumTypeByName("tensorflow.DataType").values:
         assert dtype(value.number).proto_name == value.name
@@ -108,7 +108,7 @@ def test_our_dtypes_are_theirs(theirs: Any) -> None:
 def test_our_dtypes_have_their_names_and_sizes() -> None:
     import tensorflow as tf
 
-    from tfsmith.ir.dtype import dtype
+    from tfsmith.ir.types import dtype
 
     for number in range(1, 34):
         found, wanted = dtype(number), tf.as_dtype(number)

@@ -14,9 +14,20 @@ from tests.support.helpers import MemorySink
 from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, from_bytes, open_file
+from tfsmith.wire.fields import (
+    BYTES,
+    FIXED32,
+    FIXED64,
+    VARINT,
+    WritePlan,
+    as_int32,
+    as_int64,
+    encode_varint,
+    fields,
+    read_varint,
+    tag,
+)
 from tfsmith.wire.messages import new, parse
-from tfsmith.wire.plan import WritePlan, encode_varint, tag
-from tfsmith.wire.scan import BYTES, FIXED32, FIXED64, VARINT, as_int32, as_int64, fields, read_varint
 
 numbers = st.one_of(st.integers(1, 20), st.integers(1, 0x1FFFFFFF))
 uint64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))

@@ -11,11 +11,10 @@ from functools import cached_property
 from typing import Literal, NamedTuple
 
 from tfsmith.audit.findings import When
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
-from tfsmith.ir.metagraph import MetaGraph, ObjectGraph
-from tfsmith.ir.node import Node, parse_input
+from tfsmith.ir.graph import Function
+from tfsmith.ir.model import MetaGraph, ObjectGraph
+from tfsmith.ir.node import Attr, Func, Node, parse_input
 from tfsmith.ir.tensor import flat_texts
 from tfsmith.ops.families import CALLS, INITIAL_WRITES, INPUTS, VARIABLES
 from tfsmith.ops.traits import Trait, traits

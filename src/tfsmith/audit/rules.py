@@ -11,13 +11,10 @@ from tfsmith.audit.files import program_in, side_file_findings, unpacked_forms
 from tfsmith.audit.findings import Finding, Level, When, grouped
 from tfsmith.audit.reach import Origin, Place, Reach
 from tfsmith.errors import TfsmithError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.function import Function
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_op, builtin_ops
-from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.graph import Function
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.node import Attr, Node
+from tfsmith.ir.opdef import OpDef, builtin_op, builtin_ops
 from tfsmith.ir.tensor import Tensor, flat_texts
 from tfsmith.ops.families import ALLOCATIONS, LOOPS, NAMED_BY_ATTR, PASSES_ON, PROTO_CODECS, SIZE_JOINS, TABLE_FILLS
 from tfsmith.ops.shapes import flat_values

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from tfsmith.errors import BRACES, Note, Speller, TfsmithError, worded
-from tfsmith.storage.mounts import spelled as with_urls
+from tfsmith.storage.span import spelled as with_urls
 from tfsmith.verbs._declare import SPELLINGS
 from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
 

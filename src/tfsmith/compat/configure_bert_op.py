@@ -7,8 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from tfsmith.cli.common import DONE, NO, LineParser, complain, emit, run_tool, warn
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.node import Attr
+from tfsmith.ir.types import dtype_named
 from tfsmith.verbs.configure import configure, save_main_file
 
 __all__ = ["main"]

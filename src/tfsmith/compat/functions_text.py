@@ -8,14 +8,11 @@ from types import MappingProxyType
 from typing import Any
 
 from tfsmith.errors import InvalidModelError, UnsupportedError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype, dtype_named
-from tfsmith.ir.function import Function, Library
-from tfsmith.ir.metagraph import ObjectGraph, ObjectNode
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.opdef import ArgDef, OpDef
+from tfsmith.ir.graph import Function, Library
+from tfsmith.ir.model import Model, ObjectGraph, ObjectNode
+from tfsmith.ir.node import Attr, Node
+from tfsmith.ir.opdef import ArgDef, OpDef, builtin_ops
+from tfsmith.ir.types import dtype, dtype_named
 from tfsmith.records import record
 
 __all__ = [

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from tfsmith.compat.functions_text import functions_text
 from tfsmith.errors import NotFoundInModelError
-from tfsmith.ir.attr import Func
-from tfsmith.ir.metagraph import MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model, format_tags
-from tfsmith.ir.node import Node
+from tfsmith.ir.model import MetaGraph, Model, Signature, TensorInfo, format_tags
+from tfsmith.ir.node import Func, Node
 
 __all__ = ["all_text", "find_meta_graph", "ops_text", "signature_keys_text", "signature_text", "tag_sets_text"]
 

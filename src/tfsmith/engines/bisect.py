@@ -15,13 +15,11 @@ from tfsmith.engines.protocol import Options, Port, cut_graph
 from tfsmith.engines.runner import compile_program
 from tfsmith.engines.samples import PortPair
 from tfsmith.errors import NotFoundInModelError, TfsmithError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import CONTROL, Node, parse_input
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.node import CONTROL, Attr, Node, parse_input
+from tfsmith.ir.types import Shape
 from tfsmith.ops.families import ENTERS, EXITS, MERGES, PLACEHOLDERS, WITHOUT_OUTPUTS
 from tfsmith.passes.interface import output_type
 from tfsmith.records import record, replace

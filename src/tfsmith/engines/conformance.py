@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.op_database import builtin_op
+from tfsmith.ir.node import Attr
+from tfsmith.ir.opdef import builtin_op
 from tfsmith.ops.families import GIVEN
 from tfsmith.ops.traits import node_types
 from tfsmith.records import record

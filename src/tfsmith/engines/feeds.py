@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.engines.protocol import Port
 from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.ir.dtype import DType
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import parse_input
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_FILLED_BYTES
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, TruncatedFileError
-from tfsmith.ir.dtype import dtype_named
+from tfsmith.ir.types import dtype_named
 from tfsmith.limits import MAX_FRAME_HEADER, MAX_RANK
 
 if TYPE_CHECKING:

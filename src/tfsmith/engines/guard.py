@@ -17,13 +17,12 @@ from tfsmith.engines.compare import non_finite
 from tfsmith.engines.conformance import BAD, EMPTY, NONFINITE, WIDE, WIDEST, Condition, Proof, proven
 from tfsmith.engines.protocol import FlatGraph, Lack
 from tfsmith.errors import EngineError, TfsmithError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, parse_input
+from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import Shape
 from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, MOVES, PASSES_ON, WHOLE_REFUSALS
 from tfsmith.ops.shapes import computed_ops
 from tfsmith.passes.interface import output_shape, output_type

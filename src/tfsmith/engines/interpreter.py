@@ -16,13 +16,10 @@ from typing import Any
 
 from tfsmith.engines.protocol import Clock
 from tfsmith.errors import EngineError, InvalidModelError, TfsmithError
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.graph import Function, Graph
+from tfsmith.ir.node import Attr, Endpoint, Func, Node
+from tfsmith.ir.opdef import OpDef, builtin_op
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_CALL_DEPTH, MAX_LOOP_STEPS
 from tfsmith.ops.families import CALLS, CONTROL_FLOW, DIRECT_CALLS, LOOPS, ORDERING

@@ -31,7 +31,7 @@ from tfsmith.engines.protocol import (
 from tfsmith.errors import EngineError, TfsmithError, data_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
-from tfsmith.ir.shape import UNKNOWN
+from tfsmith.ir.types import UNKNOWN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -14,11 +14,9 @@ from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import Port
 from tfsmith.errors import EngineError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.passes.freeze import FrozenGraph
 
 if TYPE_CHECKING:

@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.engines.protocol import Clock, FlatGraph, Lack, LackError, Options, Port, Program, usual_inputs
 from tfsmith.errors import EngineError, TfsmithError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import CONTROL, Node, parse_input
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.graph import Function, Graph
+from tfsmith.ir.node import CONTROL, Attr, Node, parse_input
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import UNKNOWN, DType, Shape, dtype_named
 from tfsmith.records import replace
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from tfsmith.engines.protocol import FlatGraph, Port, ProgramFiles, ProgramStart
 from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import SERVING_DEFAULT, Collection, MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import SERVING_DEFAULT, Collection, MetaGraph, Model, Signature, TensorInfo
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
 from tfsmith.ops.families import PLACEHOLDERS, TABLE_FILLS
@@ -31,7 +30,7 @@ from tfsmith.passes.interface import (
     output_shape,
     output_type,
 )
-from tfsmith.storage.mounts import is_mounted
+from tfsmith.storage.span import is_mounted
 
 __all__ = ["FlatProgram", "ModelProgram", "make_program"]
 

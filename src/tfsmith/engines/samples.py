@@ -10,9 +10,8 @@ from tfsmith.engines.feeds import Fill, check_names, make_input
 from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import Port
 from tfsmith.errors import UsageError
-from tfsmith.ir.dtype import DType
 from tfsmith.ir.node import parse_input
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import DType, Shape
 from tfsmith.passes.input_ranges import integer_limits
 from tfsmith.records import record
 

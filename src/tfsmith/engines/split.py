@@ -27,11 +27,10 @@ from tfsmith.engines.protocol import (
     usual_inputs,
 )
 from tfsmith.errors import EngineError
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.names import free_name
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.ops.families import CALLS, CONTROL_FLOW, CONVOLUTIONS, GIVEN, PASSES_ON, PRODUCTS, TABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import leaves_no_trace
@@ -237,7 +236,7 @@ def _done(name: str, waits_for: str) -> list[Node]:
     """Nodes that give something when another has run."""
     import numpy
 
-    from tfsmith.ir.attr import Attr
+    from tfsmith.ir.node import Attr
     from tfsmith.ir.tensor import ArrayTensor
 
     kind = dtype_named("int32")

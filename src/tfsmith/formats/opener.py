@@ -11,11 +11,9 @@ from types import MappingProxyType
 from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError
 from tfsmith.formats.checkpoint.find import file_of, index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
 from tfsmith.formats.graph.graphdef import read_graph
-from tfsmith.formats.kinds import MAIN_FILES, STATE_FILE, find_main_file
-from tfsmith.formats.sniff import Sniffed, refuse_foreign, sniff
+from tfsmith.formats.kinds import MAIN_FILES, STATE_FILE, Sniffed, find_main_file, refuse_foreign, sniff
 from tfsmith.ir.body import Part
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.names import nearest
 from tfsmith.records import replace
 from tfsmith.storage.span import Span, from_bytes, open_file, real_path

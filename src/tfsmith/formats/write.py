@@ -15,14 +15,12 @@ from tfsmith.formats.graph.graphdef import check_size, plan_graph
 from tfsmith.formats.kinds import Destination, find_main_file
 from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.keras import KerasFile
-from tfsmith.ir.metagraph import Saver
-from tfsmith.ir.model import Model
-from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.model import Model, Saver
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span, from_bytes, open_file, real_path
-from tfsmith.wire.plan import WritePlan
+from tfsmith.wire.fields import WritePlan
 
 __all__ = [
     "Written",

@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node
-from tfsmith.ir.op_database import OpLookup
+from tfsmith.ir.opdef import OpLookup
 from tfsmith.limits import MAX_DEPTH
 from tfsmith.records import FrozenDict, Immutable
 from tfsmith.storage.span import Span

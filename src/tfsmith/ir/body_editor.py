@@ -9,17 +9,14 @@ from itertools import count
 from typing import Any, TypeAlias
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UsageError
-from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.body import BACK_EDGES, Body
 from tfsmith.ir.check import attr_problem, find_cycle, input_problems, node_problems, tensor_type
-from tfsmith.ir.dtype import DType, as_dtype
-from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Function
 from tfsmith.ir.names import free_name, nearest
-from tfsmith.ir.node import CONTROL, Endpoint, Node
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, attr
+from tfsmith.ir.opdef import ArgDef, OpDef, builtin_ops
 from tfsmith.ir.tensor import Tensor, make_tensor
+from tfsmith.ir.types import UNKNOWN, DType, Shape, as_dtype
 
 __all__ = ["BodyEditor", "Operand", "TensorName", "renamed"]
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from tfsmith.errors import InvalidModelError
-from tfsmith.ir.attr import Attr, AttrValue
 from tfsmith.ir.body import BACK_EDGES, Body
-from tfsmith.ir.dtype import DType, reference_to
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.node import CONTROL, Node
+from tfsmith.ir.graph import Function, Graph
+from tfsmith.ir.node import CONTROL, Attr, AttrValue, Node
 from tfsmith.ir.opdef import AttrDef, OpDef
+from tfsmith.ir.types import DType, reference_to
 
 __all__ = [
     "attr_problem",

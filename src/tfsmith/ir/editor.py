@@ -10,12 +10,11 @@ from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.body_editor import BodyEditor, Operand, renamed
 from tfsmith.ir.check import tensor_type
-from tfsmith.ir.dtype import as_dtype
-from tfsmith.ir.function import Function
-from tfsmith.ir.metagraph import PREDICT, Collection, MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.graph import Function
+from tfsmith.ir.model import PREDICT, Collection, MetaGraph, Model, Signature, TensorInfo
 from tfsmith.ir.names import nearest
 from tfsmith.ir.node import CONTROL, Endpoint, parse_input
+from tfsmith.ir.types import as_dtype
 from tfsmith.records import replace
 
 __all__ = ["Editor", "FunctionEditor"]

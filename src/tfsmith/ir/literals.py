@@ -14,10 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from tfsmith.errors import UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr, Func, float32
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.node import Attr, Func, float32
 from tfsmith.ir.tensor import ArrayTensor, Tensor
+from tfsmith.ir.types import UNKNOWN, DType, Shape, dtype_named
 
 __all__ = ["attr_from_literal", "attr_from_text", "literal_of", "shortest"]
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from tfsmith.errors import UsageError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.node import Attr, Endpoint, Node
 from tfsmith.records import field, record
 
 __all__ = [

@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, UnsupportedError, UsageError
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
-from tfsmith.records import record
-from tfsmith.storage.checksums import mask, span_crc32c
+from tfsmith.records import field, record
 from tfsmith.storage.sink import Sink
-from tfsmith.storage.span import Span, from_bytes
+from tfsmith.storage.span import Span, from_bytes, mask, span_crc32c
 
 if TYPE_CHECKING:
     import numpy
     from numpy.typing import NDArray
 
+    from tfsmith.ir.keras import KerasFile
+
 __all__ = [
-    "Tensor",
-    "TensorBase",
-    "SpanTensor",
     "ArrayTensor",
-    "integer_tensor",
     "FilledTensor",
-    "StringTensor",
-    "flat_texts",
     "OpaqueTensor",
     "Piece",
     "SlicedTensor",
+    "SpanTensor",
+    "StringTensor",
+    "Tensor",
+    "TensorBase",
+    "Weights",
+    "flat_texts",
+    "integer_tensor",
     "make_tensor",
 ]
+
 
 _CHUNK = 1 << 20
 _Tensor = TypeVar("_Tensor")
@@ -435,3 +438,59 @@ def _shaped(array: NDArray[Any], shape: Shape) -> NDArray[Any]:
     except ValueError as error:
         what = f"numpy has no array of the shape {shape}"
         raise UnsupportedError(what, remedy="read this tensor with TensorFlow") from error
+
+
+@record(eq=False)
+class Weights(Mapping[str, Tensor]):
+    """A read-only mapping from names to tensors that are read when asked for.
+
+    Attributes:
+        tensors: The tensors, in the order of their file.
+        metadata: What else the file says, as text by key.
+        files: The files that hold them; none may be written to while the tensors are used.
+        path: What the user called them.
+        names: For tensors whose key is a path of Python attributes, the names of their variables, the best one first.
+        keras: What else their Keras file says; None if they come from another file.
+    """
+
+    tensors: Mapping[str, Tensor]
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    files: tuple[Path, ...] = ()
+    path: Path | None = None
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    keras: KerasFile | None = None
+
+    @staticmethod
+    def of(tensors: Mapping[str, Tensor | NDArray[Any]]) -> Weights:
+        """From tensors or arrays by name. Copies no values."""
+        if isinstance(tensors, Weights):
+            return tensors
+        return Weights({name: _tensor(one) for name, one in tensors.items()})
+
+    def __repr__(self) -> str:
+        place = "" if self.path is None else f" {str(self.path)!r}"
+        return f"<Weights{place}, {len(self)} tensors>"
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self.tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tensors)
+
+    def __len__(self) -> int:
+        return len(self.tensors)
+
+    def verify(self) -> None:
+        """Reads every tensor and checks its checksum, in constant memory.
+
+        Raises:
+            UnsupportedError: None has a checksum.
+            ChecksumError: The first tensor that does not fit.
+        """
+        if True not in {tensor.verify() for tensor in self.tensors.values()}:
+            remedy = "leave {checksums=True} out"
+            raise UnsupportedError("this format keeps no checksums", path=self.path, remedy=remedy)
+
+
+def _tensor(values: Tensor | NDArray[Any]) -> Tensor:
+    return cast(Tensor, values) if hasattr(values, "write_to") else ArrayTensor.of(values)

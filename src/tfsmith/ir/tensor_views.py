@@ -7,9 +7,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import InvalidModelError, LimitError
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, Tensor, TensorBase
+from tfsmith.ir.types import DType, Shape
 from tfsmith.records import record, replace
 from tfsmith.storage.span import Span
 

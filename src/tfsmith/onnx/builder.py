@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy
 import onnx_ir
 
-from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.tensor import ArrayTensor, Tensor
 from tfsmith.ir.tensor_views import TransposedTensor
+from tfsmith.ir.types import DType, dtype_named
 from tfsmith.ops.sizes import Dims, Known
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor_views import ReshapedTensor
+from tfsmith.ir.types import Shape
 from tfsmith.onnx.builder import Refusal, Val
 from tfsmith.onnx.elementwise import widened
 from tfsmith.onnx.registry import NodeContext, lowering

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tfsmith.ir.dtype import DType, dtype_named
+from tfsmith.ir.types import DType, dtype_named
 from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, Builder, Refusal, Val
 from tfsmith.onnx.registry import NodeContext, lowering
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import onnx_ir
 
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import check_nodes
+from tfsmith.ir.graph import Function, check_nodes
 from tfsmith.ir.node import Endpoint
+from tfsmith.ir.types import DType
 from tfsmith.onnx.builder import BOOL, INT32, INT64, Builder, Refusal, Val, onnx_type
 from tfsmith.onnx.elementwise import widened
 from tfsmith.onnx.lower import Driver

@@ -9,13 +9,11 @@ import numpy
 import onnx_ir
 
 from tfsmith.errors import InvalidModelError, TfsmithError
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
-from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph, check_nodes
-from tfsmith.ir.node import Endpoint, Node, parse_input
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr, Endpoint, Func, Node, parse_input
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import DType, Shape
 from tfsmith.onnx.builder import FLOAT32, SMALL, Builder, Refusal, Scope, Val, onnx_type
 from tfsmith.onnx.raised import Gelu, Norm, find_raised
 from tfsmith.onnx.registry import NodeContext, lowerings

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy
 import onnx_ir
 
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor
 from tfsmith.ir.tensor_views import JoinedTensor, PartTensor, ReshapedTensor, TransposedTensor
+from tfsmith.ir.types import Shape
 from tfsmith.onnx.builder import FLOAT32, Builder, Val
 from tfsmith.ops.sizes import Known
 from tfsmith.records import record

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.types import DType
 from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, INT64, Builder, Refusal, Val
 from tfsmith.onnx.elementwise import FLOATS, NUMBERS, widened
 from tfsmith.onnx.registry import NodeContext, lowering

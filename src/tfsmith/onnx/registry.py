@@ -8,9 +8,8 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Attr, Node
+from tfsmith.ir.types import DType
 from tfsmith.onnx.builder import Builder, Refusal, Val
 from tfsmith.ops.sizes import Known
 from tfsmith.records import record

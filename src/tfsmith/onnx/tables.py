@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.node import parse_input
+from tfsmith.ir.types import dtype_named
 from tfsmith.onnx.builder import BOOL, INT64, Refusal, Val
 from tfsmith.onnx.registry import NodeContext, lowering
 from tfsmith.ops.families import FILES_OF_TABLES, TABLE_FILLS, TABLES

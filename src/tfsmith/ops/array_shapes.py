@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape
 from tfsmith.limits import MAX_RANK
 from tfsmith.ops.shapes import Ask, reduced, refusal, shape, shape_from
 from tfsmith.ops.sizes import (

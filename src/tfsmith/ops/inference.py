@@ -10,15 +10,12 @@ from collections.abc import Iterator
 from typing import cast
 
 from tfsmith.errors import InvalidModelError
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import ObjectGraph
-from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.graph import Function, Graph
+from tfsmith.ir.model import ObjectGraph
+from tfsmith.ir.node import Attr, Endpoint, Func, Node
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import UNKNOWN, DType, Shape
 from tfsmith.ops.families import CALLS, LOOPS, PASSES_ON, PLACEHOLDERS
 from tfsmith.ops.shapes import check_run, computed_ops, infer, refusing_ops
 from tfsmith.ops.sizes import NOTHING, Conflict, Dims, Known

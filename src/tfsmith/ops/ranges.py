@@ -13,10 +13,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node
-from tfsmith.ir.op_database import builtin_op
+from tfsmith.ir.opdef import builtin_op
+from tfsmith.ir.types import DType
 from tfsmith.ops.families import PASSES_ON
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.sizes import Dims

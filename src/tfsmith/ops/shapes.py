@@ -13,10 +13,9 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr
 from tfsmith.ir.tensor import StringTensor, Tensor
+from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_RANK
 from tfsmith.ops.sizes import NOTHING, Conflict, Dims, Known, Size, broadcast, equal, same, text, times
 from tfsmith.storage.span import Span

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape
 from tfsmith.limits import MAX_RANK
 
 __all__ = [

@@ -14,9 +14,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from types import MappingProxyType
 
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.op_database import OpLookup, builtin_op
-from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.node import Attr
+from tfsmith.ir.opdef import OpDef, OpLookup, builtin_op
 from tfsmith.ops import families
 
 __all__ = ["Trait", "is_random", "leaves_no_trace", "node_types", "traits"]

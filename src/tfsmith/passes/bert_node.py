@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from tfsmith.ir.attr import Attr, float32
 from tfsmith.ir.body import Body, Part
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import OpLookup
-from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
+from tfsmith.ir.node import Attr, Node, float32
+from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef, OpLookup
+from tfsmith.ir.types import dtype_named
 from tfsmith.records import replace
 
 __all__ = [

@@ -9,14 +9,12 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Part, Use
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.function import Function, FunctionParts
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Function, FunctionParts, Graph
 from tfsmith.ir.names import FreeNames, free_name
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Func, Node
 from tfsmith.ir.tensor_views import cast_tensor
+from tfsmith.ir.types import DType, dtype_named
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS
 from tfsmith.ops.families import (
     CALLS,

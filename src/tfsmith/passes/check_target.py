@@ -10,16 +10,14 @@ from types import MappingProxyType
 from typing import Any
 
 from tfsmith.errors import Hint, TfsmithError, UsageError, call
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
-from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import Node, parse_input
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.node import Attr, Func, Node, parse_input
+from tfsmith.ir.opdef import builtin_ops
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import UNKNOWN, DType, Shape
 from tfsmith.limits import MAX_RANK
 from tfsmith.ops.families import CONTROL_FLOW, GIVEN, PLACEHOLDERS, VARIABLES
 from tfsmith.ops.traits import is_random, node_types

@@ -6,13 +6,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tfsmith.ir.function import Function, Library
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import Collection, MetaGraph, ObjectGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.graph import Function, Graph, Library
+from tfsmith.ir.model import Collection, MetaGraph, Model, ObjectGraph, Signature, TensorInfo
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import Shape
 from tfsmith.passes.diff_bodies import (
     FunctionDifference,
     StructureDifference,

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from tfsmith.errors import TfsmithError
-from tfsmith.ir.attr import Attr, Func
 from tfsmith.ir.body import Body
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import OpLookup
+from tfsmith.ir.node import Attr, Func, Node
+from tfsmith.ir.opdef import OpLookup
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ops.families import MERGES, NEXT_ITERATIONS
 from tfsmith.records import field, record

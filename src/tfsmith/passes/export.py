@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from tfsmith.errors import Note, NotFoundInModelError
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph, check_graph
-from tfsmith.ir.metagraph import PREDICT, Asset, Collection, MetaGraph, MetaInfo, Saver, Signature
-from tfsmith.ir.model import Model, SideFile
+from tfsmith.ir.model import PREDICT, Asset, Collection, MetaGraph, MetaInfo, Model, Saver, SideFile, Signature
 from tfsmith.ir.node import Node, parse_input
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.opdef import OpDef, builtin_ops
 from tfsmith.ir.tensor import StringTensor, Tensor
+from tfsmith.ir.types import Shape
 from tfsmith.ops.families import FILES_OF_TABLES, TABLE_FILLS, VARIABLES
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,

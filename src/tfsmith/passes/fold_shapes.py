@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from math import prod
 
-from tfsmith.ir.dtype import DType
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Tensor
+from tfsmith.ir.types import DType, Shape
 from tfsmith.ops.families import CONTROL_FLOW
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.shapes import computed_ops

@@ -12,8 +12,7 @@ import re
 from collections.abc import Iterator
 
 from tfsmith.ir.body import Body, Use
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Function, Graph
 from tfsmith.ops.families import CALLS
 from tfsmith.passes.prune import called
 

@@ -12,14 +12,12 @@ from fnmatch import fnmatchcase
 
 from tfsmith.errors import Note, NotFoundInModelError, UnsupportedError, UsageError
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.graph import Graph, check_graph
-from tfsmith.ir.metagraph import Collection, MetaGraph, MetaInfo, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Collection, MetaGraph, MetaInfo, Model, Signature, TensorInfo
 from tfsmith.ir.names import free_name, nearest
 from tfsmith.ir.node import Endpoint, Node, parse_input
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.ops.families import DIRECT_CALLS, TABLES, VARIABLES
 from tfsmith.passes.inline import inline_calls
 from tfsmith.passes.interface import (

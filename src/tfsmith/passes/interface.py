@@ -7,14 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from tfsmith.errors import Note, NotFoundInModelError, UsageError
-from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, MetaGraph, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import PREDICT, SERVING_DEFAULT, MetaGraph, Model, Signature, TensorInfo
 from tfsmith.ir.names import nearest, shortened
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
-from tfsmith.ir.shape import UNKNOWN, Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import UNKNOWN, DType, Shape, dtype_named
 from tfsmith.limits import MAX_RANK
 from tfsmith.ops.families import (
     BATCH_NORMS,

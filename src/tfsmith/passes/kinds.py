@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from tfsmith.errors import Note, UsageError
 from tfsmith.ir.body import Part
-from tfsmith.ir.metagraph import Collection, MetaGraph
-from tfsmith.ir.model import Kind, Model, format_tags
+from tfsmith.ir.model import Collection, Kind, MetaGraph, Model, format_tags
 from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.export import AssetFile, add_main_op, find_assets
 from tfsmith.passes.interface import INIT_COLLECTIONS, INIT_SIGNATURE

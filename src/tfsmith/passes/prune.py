@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function, Library
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Function, Graph, Library
 from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import OpDef
 

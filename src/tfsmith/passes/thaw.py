@@ -10,14 +10,12 @@ from typing import Any, Literal
 
 from tfsmith.errors import Note, UsageError
 from tfsmith.ir.body import Part, Use
-from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import PREDICT, Collection, MetaGraph, Signature
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import PREDICT, Collection, MetaGraph, Model, Signature
 from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Node, parse_input
-from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import FilledTensor, StringTensor, Tensor, integer_tensor
+from tfsmith.ir.types import SCALAR, DType, Shape, dtype_named
 from tfsmith.ops.families import BATCH_NORMS, VARIABLES
 from tfsmith.passes.export import AssetFile, add_main_op, find_assets, meta_info, side_assets
 from tfsmith.passes.former_variables import Signs

@@ -6,18 +6,14 @@ import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from tfsmith.errors import InvalidModelError, LimitError, NotFoundInModelError, TfsmithError
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.graph import Function, Graph
+from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import Node, is_index
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Func, Node, is_index
 from tfsmith.ir.tensor import Piece, SlicedTensor, StringTensor, Tensor
 from tfsmith.ir.tensor_views import slice_tensor
+from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_DEPTH
 from tfsmith.ops.families import DIRECT_CALLS, INITIAL_WRITES, VARIABLES
 from tfsmith.records import record

@@ -6,16 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body, Part, Use
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.function import Function, FunctionParts
-from tfsmith.ir.graph import Graph
+from tfsmith.ir.graph import Function, FunctionParts, Graph
 from tfsmith.ir.names import free_name
-from tfsmith.ir.node import Node, parse_input
+from tfsmith.ir.node import Func, Node, parse_input
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import FilledTensor, Tensor
+from tfsmith.ir.types import SCALAR, DType, Shape, dtype_named
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS, MAX_RANK
 from tfsmith.ops.families import CALLS, HANDLE_ENDS, HANDLE_WRITES, HANDS_ON
 from tfsmith.passes.inline import rename_output, rename_outputs

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint
 from tfsmith.ops.inference import Inference

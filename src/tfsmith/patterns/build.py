@@ -6,15 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfsmith.errors import TfsmithError, UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.body import Body
-from tfsmith.ir.dtype import DType
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import Endpoint, is_index
+from tfsmith.ir.node import Attr, Endpoint, attr, is_index
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import DType, Shape
 from tfsmith.ops.inference import Inference
 from tfsmith.patterns.expressions import evaluate, typed
 from tfsmith.patterns.fold import fold

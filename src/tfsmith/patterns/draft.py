@@ -10,12 +10,11 @@ from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import FreeNames, nearest
-from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.op_database import is_commutative
+from tfsmith.ir.node import Attr, Endpoint, Node
+from tfsmith.ir.opdef import is_commutative
 from tfsmith.ir.recipe import (
     ConstantQuery,
     Expression,
@@ -28,8 +27,8 @@ from tfsmith.ir.recipe import (
     Variant,
     parse_name_rule,
 )
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import OpaqueTensor, Tensor
+from tfsmith.ir.types import Shape
 from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.patterns.index import BodyIndex, captured_variables

@@ -8,15 +8,14 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tfsmith.errors import Note
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.body_editor import BodyEditor
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import free_name
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.node import Attr, Endpoint, Node
 from tfsmith.ir.recipe import Match, Miss, Query, Repeat, Unit, Variant
+from tfsmith.ir.types import DType, dtype_named
 from tfsmith.ops.families import SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.sizes import Size

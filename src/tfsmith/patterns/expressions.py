@@ -9,10 +9,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tfsmith.errors import TfsmithError, UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr, attr
 from tfsmith.ir.tensor import ArrayTensor, Tensor
+from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_DEPTH
 from tfsmith.records import record
 

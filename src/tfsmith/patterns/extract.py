@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
 from tfsmith.ir.names import FreeNames, nearest
-from tfsmith.ir.node import CONTROL, Endpoint, Node, is_index
-from tfsmith.ir.op_database import OpLookup, builtin_op, is_commutative
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, is_index
+from tfsmith.ir.opdef import OpLookup, builtin_op, is_commutative
 from tfsmith.ir.recipe import ConstantQuery, NodeQuery, Pattern, Query, Recipe, TargetNode, Variant
 from tfsmith.records import field, record
 

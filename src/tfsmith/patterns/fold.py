@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr
+from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.tensor import ArrayTensor, Tensor, TensorBase
 from tfsmith.ir.tensor_views import JoinedTensor, ReshapedTensor, TransposedTensor
+from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.ops.families import ARITHMETIC
 from tfsmith.ops.shapes import constant, infer

@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from tfsmith.errors import LimitError
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
-from tfsmith.ir.metagraph import MetaGraph
+from tfsmith.ir.graph import Function
+from tfsmith.ir.model import MetaGraph
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.limits import MAX_MATCH_STEPS
 from tfsmith.ops.families import VARIABLES

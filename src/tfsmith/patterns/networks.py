@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph, check_nodes
+from tfsmith.ir.graph import Function, Graph, check_nodes
 from tfsmith.ir.model import Model
 from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference

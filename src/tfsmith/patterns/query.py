@@ -10,11 +10,10 @@ from math import isfinite, prod
 from typing import Any, NamedTuple
 
 from tfsmith.errors import UsageError
-from tfsmith.ir.attr import Attr, Func
-from tfsmith.ir.node import CONTROL, Endpoint, Node
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, Func, Node
 from tfsmith.ir.recipe import ConstantQuery, NameRule, NodeQuery, Query, Recipe, Repeat
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, StringTensor, Tensor
+from tfsmith.ir.types import Shape
 from tfsmith.limits import MAX_SMALL_MESSAGE
 from tfsmith.ops.shapes import flat_values
 from tfsmith.patterns.index import BodyIndex

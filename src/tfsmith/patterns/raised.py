@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Checker
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.op_database import builtin_op
+from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ops.families import CONTROL_FLOW, VARIABLES
 from tfsmith.ops.inference import Inference

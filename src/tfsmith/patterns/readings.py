@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.shape import SCALAR
 from tfsmith.ir.tensor import FilledTensor
+from tfsmith.ir.types import SCALAR
 from tfsmith.ops.families import PASSES_ON
 from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.sizes import Size, times

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tfsmith.ir.attr import Func
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
-from tfsmith.ir.node import Endpoint, Node
+from tfsmith.ir.graph import Function
+from tfsmith.ir.node import Endpoint, Func, Node
 from tfsmith.ops.families import EXITS, LOOPS, NEXT_ITERATIONS, PASSES_ON
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.layers import (

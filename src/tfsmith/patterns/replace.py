@@ -9,16 +9,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from tfsmith.errors import InvalidModelError, Note, UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body, Part
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.graph import Function, Graph
+from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.names import FreeNames
-from tfsmith.ir.node import CONTROL, Endpoint, Node
-from tfsmith.ir.op_database import OpLookup
-from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node
+from tfsmith.ir.opdef import OpDef, OpLookup
 from tfsmith.ir.recipe import Match, Miss, Recipe
 from tfsmith.ops.inference import Inference
 from tfsmith.patterns.build import InputRef, NewNode

@@ -7,13 +7,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from tfsmith.errors import UnsupportedError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
-from tfsmith.ir.graph import Graph
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
+from tfsmith.ir.graph import Function, Graph
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, parse_input
 from tfsmith.ir.recipe import Match, Recipe
 from tfsmith.ops.families import ENTERS, PLACEHOLDERS, SHAPE_MATH, SHAPE_QUERIES, SWITCHES, VARIABLES
 from tfsmith.ops.inference import Inference

@@ -12,13 +12,11 @@ from types import MappingProxyType
 from typing import Any, TypeAlias, overload
 
 from tfsmith.errors import TfsmithError, UnsupportedError, UsageError
-from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import DType, as_dtype, dtype_named
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import Endpoint
+from tfsmith.ir.node import Attr, Endpoint, attr
 from tfsmith.ir.recipe import Expression, NodeQuery, Query, Recipe, TargetNode, Variant
-from tfsmith.ir.shape import SCALAR, Shape
 from tfsmith.ir.tensor import FilledTensor, Tensor, make_tensor
+from tfsmith.ir.types import SCALAR, DType, Shape, as_dtype, dtype_named
 from tfsmith.records import record, replace
 
 __all__ = ["Bindings", "Form", "Graph", "NewTensor", "Operand", "Ops", "Rule", "Units", "Where", "op", "rule"]
@@ -364,7 +362,7 @@ class Graph:
                 yield self.const(one).endpoint.node
 
     def _attr(self, op: str, name: str, value: Any) -> Attr:
-        from tfsmith.ir.op_database import builtin_ops
+        from tfsmith.ir.opdef import builtin_ops
 
         known = builtin_ops().get(op)
         kinds = {} if known is None else {one.name: one.kind for one in known.attrs}
@@ -602,9 +600,8 @@ def _check_targets(rule: Rule, added: Added, tensors: Mapping[str, Operand]) -> 
 def _put_in(added: Added, tensors: Mapping[str, Operand], kind: str) -> None:
     from tfsmith.ir.body import Part
     from tfsmith.ir.graph import Graph as ModelGraph
-    from tfsmith.ir.metagraph import MetaGraph
-    from tfsmith.ir.model import Model
-    from tfsmith.ir.op_database import builtin_op
+    from tfsmith.ir.model import MetaGraph, Model
+    from tfsmith.ir.opdef import builtin_op
 
     with Model("graphdef", (MetaGraph(Part.of(ModelGraph(()))),)).edit() as editor:
         names: dict[str, Any] = {

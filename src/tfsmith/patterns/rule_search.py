@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from tfsmith.errors import TfsmithError, UnsupportedError
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Miss, NodeQuery, Query, Unit, Variant

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.graph.metagraph import signature_to_message
-from tfsmith.ir.metagraph import SERVING_DEFAULT, Signature
+from tfsmith.ir.model import SERVING_DEFAULT, Signature
 from tfsmith.server.lanes import Lane, RequestError, as_request_error
 from tfsmith.server.repository import Repository, Servable
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.graph.tensorproto import tensor_from_message
-from tfsmith.ir.dtype import as_dtype
+from tfsmith.ir.types import as_dtype
 from tfsmith.server.answers import (
     CLASSIFY,
     REGRESS,

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 from urllib.parse import quote
 
-from tfsmith.ir.metagraph import Signature, TensorInfo
+from tfsmith.ir.model import Signature, TensorInfo
 from tfsmith.server.answers import CLASSIFY, REGRESS
 from tfsmith.server.lanes import RequestError
 from tfsmith.server.repository import Repository, Servable

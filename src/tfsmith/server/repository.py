@@ -13,9 +13,8 @@ from typing import Any
 
 from tfsmith.engines.runner import Runner
 from tfsmith.errors import TfsmithError, UnreadableFileError, UsageError
-from tfsmith.ir.dtype import dtype_named
-from tfsmith.ir.metagraph import SERVING_DEFAULT, Signature, TensorInfo
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import SERVING_DEFAULT, Model, Signature, TensorInfo
+from tfsmith.ir.types import dtype_named
 from tfsmith.records import field, record, replace
 from tfsmith.server.lanes import Lane, Limits, RequestError
 

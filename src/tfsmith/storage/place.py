@@ -26,9 +26,8 @@ from pathlib import Path
 from types import TracebackType
 
 from tfsmith.errors import OutputError, TfsmithError, UsageError
-from tfsmith.storage.mounts import spelled
 from tfsmith.storage.sink import FileSink, explained
-from tfsmith.storage.span import real_path
+from tfsmith.storage.span import real_path, spelled
 
 try:
     import fcntl

@@ -8,26 +8,86 @@ import mmap
 import os
 import stat
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any, Protocol
+
+import google_crc32c
 
 from tfsmith.errors import TruncatedFileError, UnreadableFileError
 from tfsmith.records import record
-from tfsmith.storage.mounts import mounted
 
 __all__ = [
+    "ARCHIVES",
     "ByteSource",
     "FileSource",
+    "MOUNTS",
     "MemorySource",
-    "open_file",
+    "Span",
+    "SpanFile",
+    "crc32c",
+    "extend",
     "from_bytes",
+    "is_mounted",
+    "is_remote",
+    "mask",
+    "mounted",
+    "open_file",
     "read_pieces",
     "real_path",
     "release_pages",
-    "Span",
-    "SpanFile",
+    "span_crc32c",
+    "spelled",
+    "stream_crc32c",
+    "unmask",
 ]
+
+
+ARCHIVES = (".zip", ".tar", ".tar.gz", ".tgz")
+
+
+class Mounts:
+    """The mounts of this process. They end with it.
+
+    Attributes:
+        roots: The folders, with the URL or archive that each stands for.
+        files: What opens a file of a mount: gives a source of bytes, or None where the file itself is now whole.
+        lock: Held by who unpacks.
+    """
+
+    def __init__(self) -> None:
+        self.roots: dict[str, str] = {}
+        self.files: dict[str, Callable[[], Any]] = {}
+        self.lock = Lock()
+
+
+MOUNTS = Mounts()
+
+
+def mounted(path: str | os.PathLike[str]) -> Callable[[], Any] | None:
+    """What opens a file of a mount; None for all other files."""
+    return MOUNTS.files.get(os.fspath(path)) if MOUNTS.files else None
+
+
+def is_mounted(path: str | os.PathLike[str]) -> bool:
+    """Whether a path lies in a mount, where only spans see the bytes of all files."""
+    text = os.fspath(path)
+    return any(text == root or text.startswith(f"{root}/") for root in MOUNTS.roots)
+
+
+def is_remote(path: str | os.PathLike[str]) -> bool:
+    """Whether a path may be a URL or an archive; a cheap look at its text."""
+    text = os.fspath(path)
+    return ":/" in text or text.lower().endswith(ARCHIVES)
+
+
+def spelled(text: str) -> str:
+    """A text for people: with the URLs and archives that mounts stand for."""
+    for root, name in MOUNTS.roots.items():
+        text = text.replace(root, name)
+    return text
+
 
 _CHECK = "check the path"
 _SMALL_FILE = 1 << 22
@@ -343,3 +403,44 @@ class SpanFile(io.RawIOBase):
             buffer[:count] = self._span.sub(self._at, stop).tobytes()
             self._at += count
         return count
+
+
+_MASK_DELTA = 0xA282EAD8
+_CHUNK = 1 << 20
+
+
+def crc32c(data: bytes) -> int:
+    """The plain checksum of some bytes."""
+    return int(google_crc32c.value(data))
+
+
+def extend(crc: int, data: bytes) -> int:
+    """The plain checksum of what `crc` covers followed by `data`."""
+    return int(google_crc32c.extend(crc, data))
+
+
+def mask(crc: int) -> int:
+    """Rotates right by 15 bits and adds a constant, as LevelDB's tables and TensorFlow's checkpoints do."""
+    return (((crc >> 15) | (crc << 17)) + _MASK_DELTA) & 0xFFFFFFFF
+
+
+def unmask(masked: int) -> int:
+    """The inverse of `mask`."""
+    rotated = (masked - _MASK_DELTA) & 0xFFFFFFFF
+    return ((rotated >> 17) | (rotated << 15)) & 0xFFFFFFFF
+
+
+def span_crc32c(span: Span, crc: int = 0) -> int:
+    """The plain checksum of a span's bytes, after those that `crc` covers. Reads them all, copies none."""
+    if len(span) <= _CHUNK:
+        return extend(crc, span.tobytes())
+    import numpy  # the library takes a read-only ndarray where it refuses a memoryview
+
+    return int(google_crc32c.extend(crc, numpy.frombuffer(span.view(), numpy.uint8)))
+
+
+def stream_crc32c(span: Span, crc: int = 0) -> int:
+    """As `span_crc32c`, but reads through a small buffer, so that the bytes never count as our memory."""
+    for chunk in span.chunks():
+        crc = extend(crc, chunk)
+    return crc

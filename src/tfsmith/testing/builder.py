@@ -7,17 +7,14 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tfsmith.errors import UsageError
-from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.check import attrs_problems, type_problems
-from tfsmith.ir.dtype import DType, reference_to
 from tfsmith.ir.graph import Graph, Versions
-from tfsmith.ir.metagraph import Collection
+from tfsmith.ir.model import Collection
 from tfsmith.ir.names import FreeNames
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.node import Attr, Node, attr
+from tfsmith.ir.opdef import ArgDef, OpDef, builtin_op
 from tfsmith.ir.tensor import FilledTensor, Tensor, make_tensor
+from tfsmith.ir.types import DType, Shape, reference_to
 from tfsmith.ops.shapes import infer
 from tfsmith.ops.sizes import Conflict
 from tfsmith.testing.values import (

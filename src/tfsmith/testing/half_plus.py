@@ -6,9 +6,8 @@ import os
 from pathlib import Path
 
 from tfsmith.ir.body import Part
-from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, Signature, TensorInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.model import PREDICT, SERVING_DEFAULT, Model, Signature, TensorInfo
+from tfsmith.ir.types import Shape
 from tfsmith.records import replace
 from tfsmith.testing.builder import GraphBuilder
 from tfsmith.testing.models import assemble

@@ -9,9 +9,8 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from tfsmith.ir.body import Part
-from tfsmith.ir.metagraph import SERVING_DEFAULT, MetaGraph, MetaInfo, Signature, TensorInfo
-from tfsmith.ir.model import Model
-from tfsmith.ir.op_database import builtin_ops
+from tfsmith.ir.model import SERVING_DEFAULT, MetaGraph, MetaInfo, Model, Signature, TensorInfo
+from tfsmith.ir.opdef import builtin_ops
 from tfsmith.records import field, record, replace
 from tfsmith.testing import reference
 from tfsmith.testing.bert import BertSetup, build_bert_classifier

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.ops.sizes import Known
 from tfsmith.records import record
 

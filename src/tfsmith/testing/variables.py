@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from math import prod, sqrt
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.metagraph import Saver
-from tfsmith.ir.shape import SCALAR, Shape
+from tfsmith.ir.model import Saver
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import SCALAR, DType, Shape
 from tfsmith.records import record
 from tfsmith.testing.values import INT32, Operation, Output
 from tfsmith.wire.messages import new

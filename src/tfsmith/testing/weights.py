@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Tensor, TensorBase
+from tfsmith.ir.types import DType, Shape
 from tfsmith.records import record
 from tfsmith.storage.span import Span
 from tfsmith.testing.values import FLOAT32, FLOAT64

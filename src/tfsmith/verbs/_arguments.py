@@ -249,7 +249,7 @@ def _size(value: Any) -> int | None:
 
 
 def _sizes(value: Any) -> tuple[int | None, ...]:
-    from tfsmith.ir.shape import Shape
+    from tfsmith.ir.types import Shape
 
     if isinstance(value, Shape):
         return tuple(value)
@@ -297,7 +297,7 @@ def _tensor(value: Any) -> Any:
 
 def _tensors(value: Any) -> Any:
     """Tensors by name; those that were read from a file stay as they are, for it is known what file that was."""
-    from tfsmith.ir.weights import Weights
+    from tfsmith.ir.tensor import Weights
 
     return value if isinstance(value, Weights) else Weights.of(_keyed(_tensor)(value))
 

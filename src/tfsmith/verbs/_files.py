@@ -11,10 +11,9 @@ from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, TfsmithError, UnreadableFileError, UsageError
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.body import Body, Part
-from tfsmith.ir.metagraph import Saver
-from tfsmith.ir.model import KERAS_REMEDY, KERAS_WHAT, Model
+from tfsmith.ir.model import KERAS_REMEDY, KERAS_WHAT, Model, Saver
 from tfsmith.ir.names import nearest
-from tfsmith.storage.mounts import is_remote, spelled
+from tfsmith.storage.span import is_remote, spelled
 from tfsmith.verbs._arguments import checked, shown
 
 if TYPE_CHECKING:

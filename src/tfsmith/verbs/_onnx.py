@@ -17,8 +17,8 @@ from tfsmith.formats.onnx.writer import ExternalData, plan_onnx, write_onnx
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.opdef import builtin_op
+from tfsmith.ir.types import Shape
 from tfsmith.ops.families import TABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.storage.place import Output

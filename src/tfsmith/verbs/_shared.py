@@ -11,9 +11,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tfsmith.errors import UsageError
-from tfsmith.ir.metagraph import Signature
-from tfsmith.ir.model import Model
-from tfsmith.storage.mounts import spelled
+from tfsmith.ir.model import Model, Signature
+from tfsmith.storage.span import spelled
 from tfsmith.verbs._arguments import checked
 from tfsmith.view.text import Section, human_bytes, plain_text
 

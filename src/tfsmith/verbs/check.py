@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import Hint, TfsmithError, UnsupportedError, UsageError, call, data_of
 from tfsmith.ir.model import Model
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape
 from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_target, find_target, target_names
 from tfsmith.passes.fold_shapes import folded_ops
 from tfsmith.passes.freeze import FreezeOptions, freeze

@@ -9,11 +9,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import UsageError
-from tfsmith.formats.kinds import MAIN_FILES
-from tfsmith.formats.sniff import sniff
-from tfsmith.ir.attr import Attr
+from tfsmith.formats.kinds import MAIN_FILES, sniff
 from tfsmith.ir.literals import literal_of
 from tfsmith.ir.model import Model
+from tfsmith.ir.node import Attr
 from tfsmith.passes.configure import ConfiguredNodes, NodeSetting
 from tfsmith.passes.configure import configure as configure_nodes
 from tfsmith.records import record, replace

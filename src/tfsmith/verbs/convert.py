@@ -11,8 +11,7 @@ from tfsmith import records
 from tfsmith.errors import UnreadableFileError, UsageError
 from tfsmith.formats.kinds import KINDS, destination_of, kind_of
 from tfsmith.formats.savedmodel.object_graph import rename_tracked
-from tfsmith.ir.metagraph import PREDICT
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import PREDICT, Model
 from tfsmith.passes.convert import ConvertOptions, ReworkedModel, SignatureEdits, rework
 from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, call, data_of
 from tfsmith.formats.kinds import FileKind
-from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT, Signature
-from tfsmith.ir.model import Model
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.model import PREDICT, SERVING_DEFAULT, Model, Signature
+from tfsmith.ir.types import Shape
 from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
 from tfsmith.verbs._arguments import checked

@@ -10,7 +10,7 @@ from tfsmith import records
 from tfsmith.errors import Note
 from tfsmith.formats.kinds import FileKind, kind_of
 from tfsmith.ir.model import Model
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape
 from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass

@@ -26,10 +26,9 @@ from tfsmith.engines.tensorflow import measure_speed
 from tfsmith.errors import EngineError, Hint, UsageError
 from tfsmith.formats.kinds import destination_of
 from tfsmith.formats.write import inputs_of
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Attr, Node
+from tfsmith.ir.types import dtype_named
 from tfsmith.passes.bert_node import (
     BERT,
     Ranges,

@@ -12,9 +12,9 @@ from tfsmith.engines.program import make_program
 from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_program
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape
 from tfsmith.records import record, replace
-from tfsmith.storage.mounts import is_remote
+from tfsmith.storage.span import is_remote
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._shared import Result, open_model
 from tfsmith.verbs.run import engine_options

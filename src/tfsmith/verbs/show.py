@@ -11,7 +11,7 @@ from tfsmith.errors import Hint, NotFoundInModelError, UsageError
 from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import nearest
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import Weights
 from tfsmith.records import record
 from tfsmith.verbs._arguments import checked
 from tfsmith.verbs._files import body_of, graph_text, verify_checksums

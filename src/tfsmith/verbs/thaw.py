@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
 from tfsmith.formats.kinds import FileKind, kind_of
-from tfsmith.ir.metagraph import PREDICT, SERVING_DEFAULT
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import PREDICT, SERVING_DEFAULT, Model
 from tfsmith.passes.thaw import ThawedGraph, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
 from tfsmith.verbs._arguments import checked

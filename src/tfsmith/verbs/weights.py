@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.errors import NotFoundInModelError, UsageError, WrongFileError
 from tfsmith.ir.model import Model
-from tfsmith.ir.tensor import FilledTensor, Tensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import FilledTensor, Tensor, Weights
 from tfsmith.records import record, replace
 from tfsmith.storage.span import open_file
 from tfsmith.verbs._arguments import checked

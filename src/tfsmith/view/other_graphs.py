@@ -8,8 +8,7 @@ from itertools import takewhile
 from typing import Any
 
 from tfsmith.ir.keras import KerasFile, Layer
-from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.records import field, record
 
 __all__ = ["OtherNode", "keras_nodes", "other_sheet"]

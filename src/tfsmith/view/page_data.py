@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
-from tfsmith.ir.op_database import op_summary
+from tfsmith.ir.opdef import op_summary
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference

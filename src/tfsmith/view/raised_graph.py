@@ -13,7 +13,7 @@ from typing import Any
 
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.body import Body
-from tfsmith.ir.function import Function
+from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint
 from tfsmith.ir.tensor import Tensor

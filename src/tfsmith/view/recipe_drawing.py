@@ -6,8 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.node import CONTROL, Endpoint
+from tfsmith.ir.node import CONTROL, Attr, Endpoint
 from tfsmith.ir.recipe import Expression, Match, Query, Recipe, TargetNode, Variant
 from tfsmith.records import field, record
 from tfsmith.view.canvas import TIMES, Canvas, escape, fold_names, scope_groups, scope_numbers, shorten, text_width

@@ -7,15 +7,12 @@ from math import isfinite, prod
 from re import split
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.ir.attr import Attr, Func
-from tfsmith.ir.dtype import DType, dtype_named
 from tfsmith.ir.graph import Graph, count_ops
-from tfsmith.ir.metagraph import Collection, Signature, TensorInfo
-from tfsmith.ir.model import Model, html_table
+from tfsmith.ir.model import Collection, Model, Signature, TensorInfo, html_table
 from tfsmith.ir.names import OBJECT_GRAPH_KEY, is_optimizer_slot
-from tfsmith.ir.node import Node, parse_input
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.node import Attr, Func, Node, parse_input
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import UNKNOWN, DType, Shape, dtype_named
 from tfsmith.ops.families import VARIABLES
 from tfsmith.records import field, record
 

@@ -6,9 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import read_pieces
-from tfsmith.ir.weights import Weights
 from tfsmith.records import record
 from tfsmith.weights.table import plain_number
 

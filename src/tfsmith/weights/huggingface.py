@@ -20,10 +20,9 @@ from typing import Any
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.names import training_names
-from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import ReshapedTensor, TransposedTensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.types import Shape
 from tfsmith.records import replace
 from tfsmith.weights.compare import same_values
 from tfsmith.weights.mapping import Mapped

@@ -9,11 +9,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
-from tfsmith.ir.dtype import dtype_named
 from tfsmith.ir.names import nearest, shortened, training_names
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import JoinedTensor, TransposedTensor, cast_tensor, resize_rows, split_tensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.types import dtype_named
 from tfsmith.records import record, replace
 from tfsmith.weights.maps import Rule, Task, Template, WeightMap
 

@@ -10,9 +10,8 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfsmith.ir.names import shortened
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import TransposedTensor
-from tfsmith.ir.weights import Weights
 from tfsmith.records import record
 from tfsmith.storage.span import Span
 

@@ -10,8 +10,7 @@ from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.model import Model
 from tfsmith.ir.names import OBJECT_GRAPH_KEY, nearest, training_names
 from tfsmith.ir.node import Node
-from tfsmith.ir.tensor import Tensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ops.families import VARIABLES
 from tfsmith.passes.former_variables import Signs
 from tfsmith.passes.variables import variable_names

@@ -12,10 +12,9 @@ from tfsmith.errors import NotFoundInModelError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint
-from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import PartTensor, ReshapedTensor, TransposedTensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.types import Shape
 from tfsmith.ops.families import VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.passes.served import served_graphs

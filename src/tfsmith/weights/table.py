@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from tfsmith.errors import InvalidModelError
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import read_pieces
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.types import DType, Shape
 from tfsmith.records import record
 
 __all__ = [

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tfsmith.errors import CorruptFileError, LimitError
 from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.scan import fields
+from tfsmith.wire.fields import fields
 
 if TYPE_CHECKING:
     from google.protobuf.descriptor import Descriptor

@@ -18,9 +18,8 @@ from tfsmith.limits import MAX_DEPTH
 from tfsmith.records import record
 from tfsmith.storage.sink import FileSink, Sink
 from tfsmith.storage.span import Span, from_bytes
+from tfsmith.wire.fields import BYTES, WritePlan, as_int64, fields, tag
 from tfsmith.wire.messages import full_name, parse
-from tfsmith.wire.plan import WritePlan, tag
-from tfsmith.wire.scan import BYTES, as_int64, fields
 from tfsmith.wire.schema import (
     STRUCT_FORMS,
     Field,

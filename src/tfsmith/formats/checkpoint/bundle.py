@@ -30,15 +30,13 @@ from tfsmith.formats.checkpoint.slices import (
     require_numpy_rank,
 )
 from tfsmith.formats.checkpoint.table import SortedTable
-from tfsmith.formats.sniff import refuse_pointer
-from tfsmith.ir.dtype import DType, dtype
+from tfsmith.formats.kinds import refuse_pointer
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import Piece, SlicedTensor, SpanTensor, Tensor, TensorBase
+from tfsmith.ir.types import DType, Shape, dtype
 from tfsmith.limits import MAX_SHARDS
 from tfsmith.records import field, record
-from tfsmith.storage.checksums import extend, mask
-from tfsmith.storage.span import Span, open_file
+from tfsmith.storage.span import Span, extend, mask, open_file
 from tfsmith.wire.messages import parse
 
 if TYPE_CHECKING:

@@ -16,8 +16,7 @@ from tfsmith.errors import (
     UsageError,
     WrongFileError,
 )
-from tfsmith.formats.kinds import STATE_FILE
-from tfsmith.formats.sniff import refuse_foreign, sniff
+from tfsmith.formats.kinds import STATE_FILE, refuse_foreign, sniff
 from tfsmith.ir.model import Checkpoint
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_STATE_FILE

@@ -9,8 +9,7 @@ from math import prod
 from typing import Any
 
 from tfsmith.errors import CorruptFileError, UnsupportedError
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_RANK
 
 __all__ = [

@@ -6,10 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.errors import ChecksumError, CorruptFileError
-from tfsmith.storage.checksums import extend, mask
-from tfsmith.storage.span import Span
-from tfsmith.wire.plan import encode_varint
-from tfsmith.wire.scan import read_varint
+from tfsmith.storage.span import Span, extend, mask
+from tfsmith.wire.fields import encode_varint, read_varint
 
 if TYPE_CHECKING:
     import numpy

@@ -7,11 +7,9 @@ from collections.abc import Iterator
 
 from tfsmith.errors import ChecksumError, CorruptFileError, TruncatedFileError
 from tfsmith.limits import MAX_SNAPPY_RATIO
-from tfsmith.storage.checksums import crc32c, extend, mask, span_crc32c
 from tfsmith.storage.sink import Sink
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.plan import encode_varint
-from tfsmith.wire.scan import read_varint
+from tfsmith.storage.span import Span, crc32c, extend, from_bytes, mask, span_crc32c
+from tfsmith.wire.fields import encode_varint, read_varint
 
 __all__ = [
     "decompress",

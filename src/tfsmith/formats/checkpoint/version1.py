@@ -24,14 +24,13 @@ from tfsmith.formats.checkpoint.slices import (
 )
 from tfsmith.formats.checkpoint.strings import decode_varints
 from tfsmith.formats.checkpoint.table import SortedTable
-from tfsmith.ir.dtype import DType, dtype
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import ArrayTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor, TensorBase
+from tfsmith.ir.types import DType, Shape, dtype
 from tfsmith.limits import MAX_SHARDS, MAX_SMALL_MESSAGE, MAX_SNAPPY_RATIO
 from tfsmith.records import field, record
 from tfsmith.storage.span import Span, from_bytes, open_file
+from tfsmith.wire.fields import BYTES, fields
 from tfsmith.wire.messages import parse
-from tfsmith.wire.scan import BYTES, fields
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

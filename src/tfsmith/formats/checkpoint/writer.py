@@ -16,9 +16,8 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import SpanTensor, Tensor
 from tfsmith.limits import MAX_SHARDS
 from tfsmith.records import record
-from tfsmith.storage.checksums import extend, mask
 from tfsmith.storage.sink import FileSink, link_file
-from tfsmith.storage.span import Span, open_file
+from tfsmith.storage.span import Span, extend, mask, open_file
 from tfsmith.wire.messages import new
 
 __all__ = ["write_bundle", "write_index_of", "stored_files", "write_checkpoint", "write_variables"]

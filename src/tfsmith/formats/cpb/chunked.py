@@ -11,9 +11,8 @@ from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, Unsupport
 from tfsmith.formats.cpb.riegeli import SIGNATURE, Record, RecordFile
 from tfsmith.limits import MAX_DEPTH, MAX_FILLED_BYTES, MAX_SMALL_MESSAGE
 from tfsmith.storage.span import Span, from_bytes
+from tfsmith.wire.fields import BYTES, VARINT, RawField, WritePlan, encode_varint, fields, tag
 from tfsmith.wire.messages import parse
-from tfsmith.wire.plan import WritePlan, encode_varint, tag
-from tfsmith.wire.scan import BYTES, VARINT, RawField, fields
 from tfsmith.wire.schema import Field, schema
 
 __all__ = ["MessageDraft", "is_message", "is_chunked", "plan_chunked", "read_chunked"]

@@ -22,7 +22,7 @@ from tfsmith.formats.checkpoint import table as snappy
 from tfsmith.limits import MAX_FILLED_BYTES
 from tfsmith.records import record
 from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.scan import read_varint
+from tfsmith.wire.fields import read_varint
 
 __all__ = [
     "highwayhash64",

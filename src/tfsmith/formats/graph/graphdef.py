@@ -16,20 +16,17 @@ from tfsmith.formats.graph.nodes import (
     read_nodes,
     scan_places,
 )
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.attr import attr as make_attr
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import DType, dtype
-from tfsmith.ir.function import Function, FunctionParts, Library
-from tfsmith.ir.graph import Graph, Versions
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
+from tfsmith.ir.graph import Function, FunctionParts, Graph, Library, Versions
+from tfsmith.ir.node import Attr
+from tfsmith.ir.node import attr as make_attr
+from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef, builtin_op
+from tfsmith.ir.types import DType, dtype
 from tfsmith.limits import MAX_FIELDS, MAX_PROTO_BYTES
 from tfsmith.records import FrozenDict, Immutable
 from tfsmith.storage.span import Span, from_bytes
+from tfsmith.wire.fields import BYTES, VARINT, RawField, WritePlan, encode_varint, fields, tag
 from tfsmith.wire.messages import new, parse
-from tfsmith.wire.plan import WritePlan, encode_varint, tag
-from tfsmith.wire.scan import BYTES, VARINT, RawField, fields
 
 __all__ = [
     "LazyOps",

@@ -11,8 +11,7 @@ from tfsmith.errors import CorruptFileError, TfsmithError
 from tfsmith.formats.graph.graphdef import LazyOps, op_to_message, plan_graph, read_graph
 from tfsmith.formats.graph.tensorproto import plan_tensor, set_shape, shape_from_message, tensor_from_message
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import dtype, dtype_named
-from tfsmith.ir.metagraph import (
+from tfsmith.ir.model import (
     Asset,
     Collection,
     MetaGraph,
@@ -24,12 +23,11 @@ from tfsmith.ir.metagraph import (
     TensorInfo,
 )
 from tfsmith.ir.opdef import OpDef
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import Shape, dtype, dtype_named
 from tfsmith.limits import MAX_FIELDS
 from tfsmith.storage.span import Span
+from tfsmith.wire.fields import BYTES, WritePlan, fields
 from tfsmith.wire.messages import new, parse
-from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.scan import BYTES, fields
 
 __all__ = [
     "to_plain",

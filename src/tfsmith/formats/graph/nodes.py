@@ -16,14 +16,12 @@ from tfsmith.formats.graph.tensorproto import (
     tensor_from_message,
     tensor_from_span,
 )
-from tfsmith.ir.attr import Attr, AttrKind, Func
-from tfsmith.ir.dtype import dtype
-from tfsmith.ir.node import Node
+from tfsmith.ir.node import Attr, AttrKind, Func, Node
+from tfsmith.ir.types import dtype
 from tfsmith.limits import MAX_DEPTH, MAX_FIELDS, MAX_NODES
 from tfsmith.storage.span import Span, from_bytes, release_pages
+from tfsmith.wire.fields import BYTES, RawField, WritePlan, encode_field, fields, too_many_fields
 from tfsmith.wire.messages import message_class, new, parse
-from tfsmith.wire.plan import WritePlan, encode_field
-from tfsmith.wire.scan import BYTES, RawField, fields, too_many_fields
 
 __all__ = [
     "attr_from_message",

@@ -15,15 +15,13 @@ from types import MappingProxyType
 from typing import Any
 
 from tfsmith.errors import InvalidModelError
-from tfsmith.ir.dtype import DType, dtype
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.ir.tensor_views import CastTensor
+from tfsmith.ir.types import DType, Shape, dtype
 from tfsmith.records import record
 from tfsmith.storage.span import Span, from_bytes
+from tfsmith.wire.fields import BYTES, VARINT, RawField, WritePlan, as_int32, fields, read_varint
 from tfsmith.wire.messages import new, parse
-from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.scan import BYTES, VARINT, RawField, as_int32, fields, read_varint
 
 __all__ = ["tensor_from_message", "tensor_from_span", "plan_tensor", "shape_from_message", "set_shape"]
 

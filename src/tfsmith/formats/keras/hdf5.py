@@ -16,9 +16,8 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, UnsupportedError
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import Shape
 from tfsmith.ir.tensor import SpanTensor, Tensor, TensorBase
+from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_DEPTH, MAX_HDF5_CHUNK, MAX_HDF5_OBJECTS, MAX_RANK, MAX_SMALL_MESSAGE
 from tfsmith.records import record
 from tfsmith.storage.span import Span, SpanFile

@@ -13,12 +13,12 @@ from types import MappingProxyType
 from typing import Literal
 
 from tfsmith.errors import LimitError, UnsupportedError
-from tfsmith.ir.dtype import DType
 from tfsmith.ir.tensor import SpanTensor, Tensor
+from tfsmith.ir.types import DType
 from tfsmith.limits import MAX_PROTO_BYTES
 from tfsmith.storage.sink import FileSink
 from tfsmith.storage.span import Span
-from tfsmith.wire.plan import WritePlan, encode_varint, tag
+from tfsmith.wire.fields import WritePlan, encode_varint, tag
 
 __all__ = ["ELEMENT_TYPES", "ExternalData", "plan_onnx", "write_onnx"]
 

@@ -14,15 +14,14 @@ from pathlib import Path
 
 from tfsmith.errors import CorruptFileError, UnreadableFileError, WrongFileError
 from tfsmith.formats.graph.nodes import plan_node, read_nodes, scan_places
-from tfsmith.formats.sniff import refuse_foreign, sniff
+from tfsmith.formats.kinds import refuse_foreign, sniff
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.limits import MAX_FIELDS
 from tfsmith.storage.sink import FileSink, Sink
 from tfsmith.storage.span import Span, from_bytes, open_file
+from tfsmith.wire.fields import BYTES, RawField, WritePlan, fields
 from tfsmith.wire.messages import parse
-from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.scan import BYTES, RawField, fields
 from tfsmith.wire.text_reader import read_text
 from tfsmith.wire.text_writer import Printer
 

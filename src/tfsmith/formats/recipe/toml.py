@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from tfsmith.errors import UnreadableFileError, UsageError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.literals import attr_from_literal, literal_of, shortest
 from tfsmith.ir.names import nearest
-from tfsmith.ir.node import CONTROL, Endpoint, parse_input
-from tfsmith.ir.op_database import builtin_op, is_commutative
+from tfsmith.ir.node import CONTROL, Attr, Endpoint, parse_input
+from tfsmith.ir.opdef import builtin_op, is_commutative
 from tfsmith.ir.recipe import (
     ConstantQuery,
     Expression,

@@ -10,15 +10,13 @@ from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, Unre
 from tfsmith.formats.checkpoint.find import open_checkpoint
 from tfsmith.formats.graph.graphdef import check_size
 from tfsmith.formats.graph.metagraph import plan_meta_graph, read_meta_graph
-from tfsmith.formats.kinds import MAIN_FILES
-from tfsmith.formats.sniff import refuse_foreign, sniff
+from tfsmith.formats.kinds import MAIN_FILES, refuse_foreign, sniff
 from tfsmith.ir.model import Model, SideFile
 from tfsmith.limits import MAX_META_GRAPHS
 from tfsmith.records import replace
 from tfsmith.storage.sink import FileSink, explained
 from tfsmith.storage.span import Span, open_file, real_path
-from tfsmith.wire.plan import WritePlan, encode_varint, tag
-from tfsmith.wire.scan import BYTES, VARINT, fields
+from tfsmith.wire.fields import BYTES, VARINT, WritePlan, encode_varint, fields, tag
 
 __all__ = [
     "META_GRAPHS",

@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from tfsmith.errors import CorruptFileError, UsageError
-from tfsmith.ir.metagraph import ObjectGraph
-from tfsmith.ir.model import Model
+from tfsmith.ir.model import Model, ObjectGraph
 from tfsmith.ir.names import OBJECT_GRAPH_KEY
 from tfsmith.ir.tensor import StringTensor
 from tfsmith.records import replace
 from tfsmith.storage.span import Span, from_bytes
+from tfsmith.wire.fields import BYTES, RawField, WritePlan, fields
 from tfsmith.wire.messages import parse
-from tfsmith.wire.plan import WritePlan
-from tfsmith.wire.scan import BYTES, RawField, fields
 
 __all__ = ["plan_objects", "rename_tensors", "rename_tracked"]
 

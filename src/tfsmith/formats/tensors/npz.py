@@ -26,11 +26,9 @@ from tfsmith.errors import (
     UnsupportedError,
     UsageError,
 )
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import SpanTensor, Tensor, TensorBase
+from tfsmith.ir.tensor import SpanTensor, Tensor, TensorBase, Weights
 from tfsmith.ir.tensor_views import TransposedTensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_RANK
 from tfsmith.records import record
 from tfsmith.storage.sink import FileSink

@@ -17,10 +17,8 @@ from tfsmith.errors import (
     UnsupportedError,
     UsageError,
 )
-from tfsmith.ir.dtype import DType, dtype_named
-from tfsmith.ir.shape import Shape
-from tfsmith.ir.tensor import OpaqueTensor, SpanTensor, Tensor
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import OpaqueTensor, SpanTensor, Tensor, Weights
+from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_RANK, MAX_WEIGHTS_HEADER
 from tfsmith.records import record
 from tfsmith.storage.sink import FileSink

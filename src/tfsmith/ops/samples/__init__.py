@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.attr import Attr, attr
-from tfsmith.ir.dtype import DType, as_dtype
-from tfsmith.ir.function import Function, Library
-from tfsmith.ir.graph import Graph, Versions
-from tfsmith.ir.node import Node
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.graph import Function, Graph, Library, Versions
+from tfsmith.ir.node import Attr, Node, attr
+from tfsmith.ir.opdef import builtin_ops
+from tfsmith.ir.types import DType, Shape, as_dtype
 from tfsmith.ops.values import load_modules
 from tfsmith.records import record
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
-from tfsmith.ir.dtype import as_dtype
 from tfsmith.ir.node import Node
+from tfsmith.ir.types import as_dtype
 from tfsmith.ops.samples import Case, case, chain, numbers, samples, types_of
 
 __all__: list[str] = []

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.attr import Attr, attr
 from tfsmith.ir.body import Part
-from tfsmith.ir.dtype import DType, as_dtype
-from tfsmith.ir.function import Function, FunctionParts
-from tfsmith.ir.node import Node, parse_input
-from tfsmith.ir.op_database import builtin_ops
-from tfsmith.ir.opdef import ArgDef, OpDef
+from tfsmith.ir.graph import Function, FunctionParts
+from tfsmith.ir.node import Attr, Node, attr, parse_input
+from tfsmith.ir.opdef import ArgDef, OpDef, builtin_ops
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import DType, as_dtype
 from tfsmith.ops.samples import Case, chain
 
 if TYPE_CHECKING:

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy
 
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.dtype import as_dtype
-from tfsmith.ir.function import Function
-from tfsmith.ir.node import Node
+from tfsmith.ir.graph import Function
+from tfsmith.ir.node import Attr, Node
 from tfsmith.ir.tensor import ArrayTensor
+from tfsmith.ir.types import as_dtype
 from tfsmith.ops.samples import Case, chain, numbers, samples
 from tfsmith.ops.samples.draft import Draft
 

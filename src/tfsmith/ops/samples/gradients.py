@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.dtype import as_dtype
+from tfsmith.ir.types import as_dtype
 from tfsmith.ops.samples import Case, case, numbers, samples, small, types_of
 
 if TYPE_CHECKING:

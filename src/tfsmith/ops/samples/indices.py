@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from tfsmith.ir.dtype import as_dtype
+from tfsmith.ir.types import as_dtype
 from tfsmith.ops.samples import Case, case, numbers, samples, types_of
 
 __all__: list[str] = []

@@ -17,9 +17,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from tfsmith.errors import UnsupportedError
-from tfsmith.ir.attr import Attr
-from tfsmith.ir.op_database import builtin_op
-from tfsmith.ir.opdef import OpDef
+from tfsmith.ir.node import Attr
+from tfsmith.ir.opdef import OpDef, builtin_op
 from tfsmith.ir.tensor import Tensor, TensorBase
 
 if TYPE_CHECKING:

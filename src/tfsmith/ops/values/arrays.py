@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import DType, Shape
 from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, check_room, scalar, sizes_of
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.types import DType
 from tfsmith.ops.values import value
 from tfsmith.ops.values.arguments import check, check_ids, check_room, scalar
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.types import DType
 from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.arguments import check, scalar
 from tfsmith.ops.values.hashing import fingerprint64, join_fingerprints, siphash

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tfsmith.errors import UnsupportedError
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.types import DType
 from tfsmith.limits import MAX_IMAGE_SAMPLES
 from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.jpeg import decode_jpeg, read_jpeg

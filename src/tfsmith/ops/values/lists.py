@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.shape import UNKNOWN, Shape
+from tfsmith.ir.types import UNKNOWN, DType, Shape
 from tfsmith.limits import MAX_LIST_OUTPUTS
 from tfsmith.ops.values import OpError, value
 from tfsmith.records import record

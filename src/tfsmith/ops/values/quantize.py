@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from tfsmith.errors import UnsupportedError
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.types import DType
 from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.convolution import convolve
 from tfsmith.ops.values.pooling import largest, windows_of

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.types import DType
 from tfsmith.ops.values import OpError, State, value
 from tfsmith.ops.values.arguments import BFLOAT16, check, check_room, sizes_of
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.dtype import DType
+from tfsmith.ir.types import DType
 from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.windows import require_rank
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from tfsmith.ir.dtype import DType
-from tfsmith.ir.shape import Shape
+from tfsmith.ir.types import DType, Shape
 from tfsmith.ops.values import OpError, State, value
 
 if TYPE_CHECKING:

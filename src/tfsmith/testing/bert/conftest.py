@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import Weights
 from tfsmith.testing.bert_options import OPTIONS
 from tfsmith.verbs.weights import load_bert
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfsmith.ir.weights import Weights
+from tfsmith.ir.tensor import Weights
 from tfsmith.verbs.weights import compare_weights
 from tfsmith.weights.table import measure
 

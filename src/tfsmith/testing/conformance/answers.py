@@ -17,9 +17,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tfsmith.engines.frames import read_frame, write_frame
-from tfsmith.ir.attr import Attr, Func
-from tfsmith.ir.function import Function
-from tfsmith.ir.node import Node
+from tfsmith.ir.graph import Function
+from tfsmith.ir.node import Attr, Func, Node
 from tfsmith.ir.tensor import Tensor, TensorBase
 from tfsmith.ops.samples import Case
 from tfsmith.records import record

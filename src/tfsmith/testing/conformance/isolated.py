@@ -20,11 +20,9 @@ from tfsmith.engines.program import make_program
 from tfsmith.engines.protocol import LackError
 from tfsmith.engines.runner import compile_program
 from tfsmith.errors import UnsupportedError
-from tfsmith.ir.attr import Attr
 from tfsmith.ir.body import Part
-from tfsmith.ir.metagraph import MetaGraph
-from tfsmith.ir.model import Model
-from tfsmith.ir.node import Node
+from tfsmith.ir.model import MetaGraph, Model
+from tfsmith.ir.node import Attr, Node
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ops.samples import Case, Samples, samples_of
 from tfsmith.records import replace

@@ -1,30 +1,33 @@
-"""Walks over the fields of a message without decoding them, so that what nobody needs is never read.
-
-Wire format: a message is a run of fields; a field is a varint tag (number << 3 | wire type), then a varint (0), 8
-bytes (1), a varint length and so many bytes (2), or four bytes (5). Types 3 and 4 are proto1 groups, which no
-TensorFlow message uses; a file that has them is not what it claims to be.
-"""
+"""The wire form of protobuf: its fields found in bytes, and put together again, without reading what is not needed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError
 from tfsmith.records import record
+from tfsmith.storage.sink import Sink
 from tfsmith.storage.span import Span
 
 __all__ = [
-    "VARINT",
-    "FIXED64",
     "BYTES",
     "FIXED32",
+    "FIXED64",
     "RawField",
-    "fields",
-    "too_many_fields",
-    "read_varint",
+    "Stream",
+    "VARINT",
+    "WritePlan",
     "as_int32",
     "as_int64",
+    "encode_field",
+    "encode_varint",
+    "fields",
+    "read_varint",
+    "tag",
+    "too_many_fields",
 ]
+
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _DAMAGED = "the file is damaged or is of another kind; fetch it again"
@@ -130,3 +133,119 @@ def _fields(span: Span) -> Iterator[RawField]:
             what = f"field {number} claims {position - start} bytes, but only {max(stop - start, 0)} are left"
             raise TruncatedFileError(what, path=path, offset=tag_start, remedy="the file is cut off; fetch it again")
         yield RawField(number, wire_type, value, tag_start, start, position)
+
+
+class Stream(Protocol):
+    """Bytes of a known number that are made while they are written."""
+
+    def __len__(self) -> int:
+        """How many there are; known without making them."""
+        ...
+
+    def chunks(self) -> Iterator[bytes]:
+        """The bytes, piece by piece; exactly as many as `len` says."""
+        ...
+
+
+def encode_varint(value: int) -> bytes:
+    """A varint; negative numbers take ten bytes, as protobuf writes them."""
+    if 0 <= value < 0x80:
+        return bytes((value,))
+    value &= 0xFFFFFFFFFFFFFFFF
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def tag(number: int, wire_type: int = 2) -> bytes:
+    """The tag of a field."""
+    return encode_varint(number << 3 | wire_type)
+
+
+def encode_field(number: int, payload: bytes) -> bytes:
+    """A length-delimited field: tag, length, payload."""
+    size = len(payload)
+    if size < 0x80 and number < 0x10:
+        return bytes((number << 3 | 2, size)) + payload
+    return tag(number) + encode_varint(size) + payload
+
+
+_SHORT = 1 << 10
+"""Literal bytes up to this size become one part with their neighbours."""
+
+
+class WritePlan:
+    """Ordered literal bytes, spans and streams of a known total size. Nothing is read until it is written."""
+
+    __slots__ = ("_parts", "size")
+
+    def __init__(self) -> None:
+        self._parts: list[bytes | Span | Stream] = []
+        self.size = 0
+
+    def add(self, part: bytes | Span | Stream) -> None:
+        """Adds bytes, or a span or stream that will be copied. Joins neighbours: spans of one file, short bytes."""
+        size = len(part)
+        if not size:
+            return
+        self.size += size
+        last = self._parts[-1] if self._parts else None
+        if isinstance(part, bytes):
+            if isinstance(last, bytes) and len(last) + size <= _SHORT:
+                self._parts[-1] = last + part
+            else:
+                self._parts.append(part)
+            return
+        if isinstance(part, Span) and isinstance(last, Span) and last.source is part.source and last.stop == part.start:
+            self._parts[-1] = Span(part.source, last.start, part.stop)
+            return
+        self._parts.append(part)
+
+    def extend(self, other: WritePlan) -> None:
+        """Adds all of another plan; its own neighbours are joined already, so only its first part may be."""
+        if not other._parts:
+            return
+        first = other._parts[0]
+        self.add(first)
+        self._parts.extend(other._parts[1:])
+        self.size += other.size - len(first)
+
+    def add_field(self, number: int, payload: bytes | Span | WritePlan) -> None:
+        """Adds a length-delimited field: tag, length, payload."""
+        if isinstance(payload, bytes):
+            self.add(encode_field(number, payload))
+            return
+        self.add(tag(number) + encode_varint(payload.size if isinstance(payload, WritePlan) else len(payload)))
+        if isinstance(payload, WritePlan):
+            self.extend(payload)
+        else:
+            self.add(payload)
+
+    def parts(self) -> Iterator[bytes | Span | Stream]:
+        """The parts, in order."""
+        return iter(self._parts)
+
+    def write_to(self, sink: Sink) -> None:
+        """Streams everything; large spans are copied inside the kernel."""
+        for part in self._parts:
+            if isinstance(part, Span):
+                sink.write_span(part)
+                continue
+            size = 0
+            for chunk in (part,) if isinstance(part, bytes) else part.chunks():
+                sink.write(chunk)
+                size += len(chunk)
+            assert size == len(part), "a stream made another number of bytes than it said"
+
+    def tobytes(self) -> bytes:
+        """Everything in memory; for what is known to be small."""
+        return b"".join(_bytes(part) for part in self._parts)
+
+
+def _bytes(part: bytes | Span | Stream) -> bytes:
+    if isinstance(part, bytes):
+        return part
+    return part.tobytes() if isinstance(part, Span) else b"".join(part.chunks())
