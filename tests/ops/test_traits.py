@@ -24,7 +24,8 @@ REMOVED = {"AutoReloadVariable", "RefLoopCond", "SwitchN", "Gather", "Placeholde
 EXCEPTIONS = {
     "ir/graph.py": "ir is below ops; these are the ops whose nodes are checked when a graph is",
     "ir/opdef.py": "ir is below ops; what commutes is asked by formats, too",
-    "patterns/raised.py": "a table from op to the formula that it computes",
+    "patterns/readings.py": "a table from op to the formula that it computes",
+    "patterns/parts.py": "a table from op to the input that names its axis",
     "patterns/fold.py": "a table from op to the view that moves its elements",
     "passes/variables.py": "what stands between a restored value and its variable",
     "passes/variables_to_constants.py": "a table from op to what takes its place",

@@ -14,6 +14,7 @@ __all__ = [
     "BIASES",
     "BOUNDS",
     "CELLS",
+    "COMPARISONS",
     "CONVOLUTIONS",
     "COUNTS",
     "CUDNN_LAYERS",
@@ -52,7 +53,8 @@ COUNTS = _ops("Range Cumsum")
 # Arithmetic
 
 ADDS = _ops("Add AddV2")
-BIASES = ADDS | {"BiasAdd"}
+BIASES = ADDS | {"BiasAdd", "BiasAddV1"}
+COMPARISONS = _ops("Equal NotEqual Greater GreaterEqual Less LessEqual")
 BOUNDS = _ops("ClipByValue Minimum Maximum")
 PRODUCTS = _ops("MatMul _FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum")
 SHARES = _ops("Softmax LogSoftmax Sigmoid")

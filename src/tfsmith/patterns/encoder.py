@@ -18,6 +18,7 @@ from tfsmith.ir.recipe import Match, Miss, Query, Repeat, Unit, Variant
 from tfsmith.ir.types import DType, dtype_named
 from tfsmith.ops.families import SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.layers import COMPARISONS
 from tfsmith.ops.sizes import Size
 from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Product, Reading, Value, constant_of, is_close
@@ -45,9 +46,7 @@ _ACTIVATIONS = MappingProxyType({"gelu erf": "gelu_erf", "gelu tanh": "gelu_tanh
 FLOAT = dtype_named("float32")
 _OUTPUT = Endpoint("output_norm", 0)
 _BY_STRUCTURE = Variant("by structure", Query((), ("x",), (_OUTPUT,)), (), {}, Repeat({"x": _OUTPUT}))
-_COMPARED = MappingProxyType(
-    {op.lower(): op for op in ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")}
-)
+_COMPARED = MappingProxyType({op.lower(): op for op in COMPARISONS})
 """Comparisons, by what they are in the raised graph."""
 _MASK_TYPES = ("int32", "int64", "float32", "bool")
 _ATTENTION = Attention(Dense(Var("x"), "query"), Dense(Var("y"), "key"), Dense(Var("z"), "value"), "attention")

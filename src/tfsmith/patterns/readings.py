@@ -13,6 +13,7 @@ from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.tensor import FilledTensor
 from tfsmith.ir.types import SCALAR
 from tfsmith.ops.families import PASSES_ON
+from tfsmith.ops.layers import COMPARISONS
 from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.sizes import Size, times
 from tfsmith.patterns.algebra import ONE, ZERO, Algebra, Arg, Label, Product, Reading, Value, constant_of, scaled
@@ -722,14 +723,13 @@ _FUNCTIONS = (
     *("Erf", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Log", "Log1p", "Expm1", "Abs", "Sign", "Floor"),
     *("Ceil", "Round", "Sin", "Cos", "Softplus", "Softsign", "IsNan", "IsInf", "IsFinite"),
 )
-_COMPARISONS = ("Equal", "NotEqual", "Greater", "GreaterEqual", "Less", "LessEqual")
-TRUTHS = frozenset(name.lower() for name in (*_COMPARISONS, "IsNan", "IsInf", "IsFinite"))
+TRUTHS = frozenset(name.lower() for name in (*COMPARISONS, "IsNan", "IsInf", "IsFinite"))
 AT_NEED = frozenset(("Const", "Shape", "Size", "Rank", "Prod", "GatherV2", "Pack"))
 """What needs no other reading, and is seldom asked for."""
 RULES: Mapping[str, _Rule] = MappingProxyType(
     dict.fromkeys((*PASSES_ON, "CheckNumerics", "EnsureShape"), _same)
     | {name: _function(name.lower()) for name in _FUNCTIONS}
-    | {name: _together(name.lower()) for name in (*_COMPARISONS, "Minimum")}
+    | {name: _together(name.lower()) for name in (*COMPARISONS, "Minimum")}
     | dict.fromkeys(("Add", "AddV2"), _binary(_add))
     | dict.fromkeys(("RealDiv", "Div", "DivNoNan"), _binary(_divide))
     | dict.fromkeys(("Mul", "MulNoNan"), _binary(_multiply))

@@ -19,6 +19,7 @@ from tfsmith.ir.node import CONTROL, Endpoint
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ops.families import INITIAL_WRITES, PASSES_ON, PLACEHOLDERS, PRODUCTS, RESTORES, VARIABLES
 from tfsmith.ops.inference import Inference
+from tfsmith.ops.layers import BIASES
 from tfsmith.patterns.algebra import Atom, bound_of, class_of
 from tfsmith.patterns.architecture import find_stacks, raised_bodies
 from tfsmith.patterns.formula import Attention, Dense, Heads, Search, Var
@@ -38,8 +39,7 @@ RAISED_OPS: Mapping[str, str] = {
 """The ops that only the raised graph has, with what they do."""
 _LARGEST = 20_000
 """Bodies of so many nodes are raised."""
-_BIAS = frozenset({"BiasAdd", "BiasAddV1", "Add", "AddV2"})
-_SCALED = _BIAS | {"Mul"}
+_SCALED = BIASES | {"Mul"}
 _FAR = 8
 
 _PARTS: Mapping[str, str] = {"norm": "layer norm", "gelu": "GELU", "softmax": "softmax"}
@@ -207,7 +207,7 @@ class _Raiser:
         found = list(self._atoms())
         for kind, tensor, atom in found:  # products with weights first: they are where attention begins
             if kind == "contract" and self._has_weight(atom):
-                self._cover("Contract", tensor, self._product_attrs(atom, tensor), self._operands(atom), _BIAS)
+                self._cover("Contract", tensor, self._product_attrs(atom, tensor), self._operands(atom), BIASES)
         for kind, tensor, _ in found:
             if kind == "attention":
                 self._cover("Attention", tensor, self._attention_attrs(tensor))
