@@ -12,10 +12,8 @@ from tfsmith.testing.write import write_frozen
 def main() -> None:
     """Writes `base.pb`."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--layers", type=int, default=12, help="how many layers it has (default: 12, as BERT-base)")
-    layers = parser.parse_args().layers
-    base = BertConfig.base()
-    config = BertConfig(base.vocab_size, base.hidden_size, layers, base.num_attention_heads, base.intermediate_size)
+    parser.add_argument("--small", action="store_true", help="4 layers of 128 instead of 12 of 768")
+    config = BertConfig.small() if parser.parse_args().small else BertConfig.base()
     path = Path("base.pb")
     write_frozen(bert_classifier(config, length=128), path)
     print(f"{path}: {path.stat().st_size / 1e6:.0f} MB")

@@ -63,7 +63,10 @@ LOADED = 'write_frame(answers, {"version": "0"})\nread_frame(requests)\n'
         (LOADED + "os.abort()", "was ended by SIGABRT"),
         ("answers.write(b'hello, I am TensorFlow')", "process ended with 0"),
         ("write_frame(answers, {'error': 'no such op'})", "TensorFlow: no such op"),
-        ("write_frame(answers, {'error': 'x', 'remedy': 3})", "TensorFlow: x$"),
+        (
+            "write_frame(answers, {'error': 'x', 'remedy': 3})",
+            "TensorFlow: x; check what is fed, or choose other",
+        ),
         (LOADED + "write_frame(answers, {}, {'other:0': np.ones(1)})", "other tensors than asked for"),
         (LOADED + "write_frame(answers, {}, {})", "other tensors than asked for"),
         (LOADED + "answers.write(b'tfsm' + b'\\xff' * 60)", "process ended with 0"),

@@ -51,8 +51,7 @@ def run(path: Path, given: Mapping[str, Any], fetches: list[str]) -> list[Any]:
         return list(running.run(fetches, given))
 
 
-@pytest.mark.parametrize("variables", ["ref", "resource"])
-@pytest.mark.parametrize("frozen", [False, True], ids=["saved_model", "frozen"])
+@pytest.mark.parametrize(("variables", "frozen"), [("ref", True), ("resource", False)], ids=["frozen", "saved_model"])
 def test_answers(variables: Any, frozen: bool, folder: Path) -> None:
     test = bert_classifier(BertConfig.base(), variables=variables)
     old, new = (folder / (f"{name}.pb" if frozen else name) for name in ("old", "new"))

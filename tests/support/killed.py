@@ -32,8 +32,10 @@ class Killer:
 
     def __init__(self, *words: str | Path) -> None:
         command = [sys.executable, "-m", "tests.support.killed", *map(str, words)]
+        root = str(Path(__file__).parents[2])  # for the command may be given in another folder
+        known = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))}
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=known
         )
 
     def __enter__(self) -> Killer:
