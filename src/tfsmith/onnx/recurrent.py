@@ -8,6 +8,7 @@ activation than ONNX has) stays a loop.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -185,7 +186,7 @@ def recurrent(loop: LoopBody) -> _Results | None:
     return None
 
 
-class _Cell:
+class _Cell(ABC):
     """What LSTM and GRU have in common.
 
     Args:
@@ -194,10 +195,6 @@ class _Cell:
     """
 
     op: str
-
-    def emit(self) -> _Results:
-        """Emits the op: what the loop carries, and what it stacks."""
-        raise NotImplementedError
 
     def __init__(self, loop: LoopBody, state: int) -> None:
         self.loop = loop
@@ -209,6 +206,10 @@ class _Cell:
         if any(loop.source(item) is not after for item in loop.items.values()):
             raise _No
         self.size = self._width(loop.carried[state][0].known)
+
+    @abstractmethod
+    def emit(self) -> _Results:
+        """Emits the op: what the loop carries, and what it stacks."""
 
     @staticmethod
     def _width(known: Known) -> int:
