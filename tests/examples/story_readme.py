@@ -9,6 +9,7 @@ import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from examples.steps import Step, Told
@@ -16,11 +17,18 @@ from tests.docs.runner import LANGUAGES, blocks, commands, matches, run_document
 
 import tfsmith
 
-__all__ = ["alarms", "check_links", "check_no_machine", "check_rest", "check_steps", "shown_commands"]
+__all__ = ["Run", "alarms", "check_links", "check_no_machine", "check_rest", "check_steps", "shown_commands"]
 
 _NUMBER = re.compile(r"\b\d+(?:\.\d+)?(?:e-?\d+)?\b")
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _MACHINE = re.compile(r"/(?:root|home|work|Users|tmp)/")
+
+
+class Run(NamedTuple):
+    """A story that was run: where, and what came of each step."""
+
+    folder: Path
+    told: list[Told]
 
 
 def check_steps(readme: Path, told: Sequence[Told], log: str, measured: Sequence[str]) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 from examples.bert_classifier import story
 from examples.steps import StoryError, Told, tell
-from tests.examples.story_readme import alarms, check_links, check_no_machine, check_rest, check_steps
+from tests.examples.story_readme import Run, alarms, check_links, check_no_machine, check_rest, check_steps
 from tests.support.documents import MIGRAPHX
 
 import tfsmith
@@ -22,13 +22,6 @@ README = story.HERE / "README.md"
 SMALL = story.SIZES["small"]
 MODELS = ("saved_models/400", "frozen_bert.pb", "servable", "frozen_servable.pb")
 MEASURED = ("python run_classifier.py", "python ask.py", "tfsmith run", "tfsmith verify")
-
-
-class Run(NamedTuple):
-    """A story that was run: where, and what came of each step."""
-
-    folder: Path
-    told: list[Told]
 
 
 @pytest.fixture(scope="module")

@@ -6,14 +6,13 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 from examples.bert_classifier.story import output_of
 from examples.bert_loader import story
 from examples.steps import StoryError, Told
-from tests.examples.story_readme import check_links, check_no_machine, check_rest, check_steps
+from tests.examples.story_readme import Run, check_links, check_no_machine, check_rest, check_steps
 
 import tfsmith
 
@@ -21,13 +20,6 @@ pytestmark = pytest.mark.tensorflow
 
 README = story.HERE / "README.md"
 MEASURED = ("python numpy_bert.py", "python torch_bert.py")
-
-
-class Run(NamedTuple):
-    """A story that was run: where, and what came of each step."""
-
-    folder: Path
-    told: list[Told]
 
 
 @pytest.fixture(scope="module")

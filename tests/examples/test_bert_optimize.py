@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from examples.bert_classifier.story import output_of
 from examples.bert_optimize import story
 from examples.steps import StoryError, Told
-from tests.examples.story_readme import check_links, check_no_machine, check_rest, check_steps
+from tests.examples.story_readme import Run, check_links, check_no_machine, check_rest, check_steps
 
 import tfsmith
 
@@ -19,13 +18,6 @@ pytestmark = pytest.mark.tensorflow
 README = story.HERE / "README.md"
 MEASURED = ("python accuracy.py", "tfsmith verify", "tfsmith optimize")
 LAST = "bert/encoder/layer_1/output/LayerNorm/batchnorm/add_1"
-
-
-class Run(NamedTuple):
-    """A story that was run: where, and what came of each step."""
-
-    folder: Path
-    told: list[Told]
 
 
 @pytest.fixture(scope="module")

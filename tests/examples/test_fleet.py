@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import NamedTuple
-
 import pytest
 from examples.fleet import story
 from examples.steps import Told, tell
-from tests.examples.story_readme import check_links, check_no_machine, check_steps
+from tests.examples.story_readme import Run, check_links, check_no_machine, check_steps
 
 pytestmark = pytest.mark.slow
 
 README = story.HERE / "README.md"
-
-
-class Run(NamedTuple):
-    """A story that was run: where, and what came of each step."""
-
-    folder: Path
-    told: list[Told]
 
 
 @pytest.fixture(scope="module")

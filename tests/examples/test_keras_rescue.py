@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from examples.keras_rescue import story
 from examples.steps import Told
-from tests.examples.story_readme import check_links, check_steps
+from tests.examples.story_readme import Run, check_links, check_steps
 
 README = story.HERE / "README.md"
-
-
-class Run(NamedTuple):
-    """A story that was run: where, and what came of each step."""
-
-    folder: Path
-    told: list[Told]
 
 
 @pytest.fixture(scope="module")
