@@ -126,11 +126,11 @@ def _enter(rows: dict[str, dict[str, dict[str, Any]]], case: Case, answer: Answe
 
 def _condition(case: Case, answer: Answer) -> str | None:
     """What is special about the inputs of a case: what can be seen before a run, or in its shapes."""
-    if answer.kind == "refused":
-        return BAD
     arrays = [*case.feeds.values(), *(node.tensor("value").numpy() for node in case.nodes if node.op == "Const")]
     if any(array.size == 0 for array in (*arrays, *answer.values)):
         return EMPTY
+    if answer.kind == "refused":
+        return BAD
     if any(_is_nonfinite(array) for array in arrays):
         return NONFINITE
     return WIDE if any(_is_wide(array) for array in arrays) else None

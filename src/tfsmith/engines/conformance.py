@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -95,7 +96,16 @@ def node_kind(op: str, attrs: Mapping[str, Attr]) -> NodeKind | None:
         is_type = declared.kind in ("type", "list(type)")
         if found is not None and not is_type and declared.name not in counts and not declared.name.startswith("_"):
             classes[declared.name] = _class_of(declared.name, found)
+    masks = {name: attr.value for name, attr in whole.items() if name.endswith("_mask") and isinstance(attr.value, int)}
+    if masks:
+        classes["overlap"] = _overlap(masks)
     return NodeKind(node_types(op, attrs) or "", classes)
+
+
+def _overlap(masks: Mapping[str, int]) -> str:
+    """Which masks of a slice speak of one axis, where one of them must give way to the other."""
+    marks = [f"{one} {other}" for one, other in combinations(sorted(masks), 2) if masks[one] & masks[other]]
+    return ", ".join(one for one in marks if one != "begin_mask end_mask") or "none"
 
 
 def _class_of(name: str, found: Attr) -> str:

@@ -52,11 +52,14 @@ class Tolerance:
         ulps: How many units in the last place of TensorFlow's own number.
         n_eps: How many times the type's epsilon, relative to the largest finite number of the tensor: for sums and
             products, whose error is that of their largest terms. An answer that is near by either is near.
+        scale: The least size that `n_eps` is relative to: for functions that are computed to the precision of the
+            largest number that they give, such as exp(x) - 1.
     """
 
     exact: bool = False
     ulps: float = 4
     n_eps: float = 0
+    scale: float = 0
 
 
 @record
@@ -117,7 +120,9 @@ class Case:
         return Graph((*placeholders, *self.nodes), Versions(_PRODUCER), library)
 
 
-def samples(ops: str, *, ulps: float = 4, n_eps: float = 0, exact: bool = False) -> Callable[[_Maker], _Maker]:
+def samples(
+    ops: str, *, ulps: float = 4, n_eps: float = 0, exact: bool = False, scale: float = 0
+) -> Callable[[_Maker], _Maker]:
     """Declares the function that yields the cases of these ops; it is called with each op's name.
 
     Args:
@@ -125,13 +130,14 @@ def samples(ops: str, *, ulps: float = 4, n_eps: float = 0, exact: bool = False)
         ulps: How many units in the last place a floating number may differ from TensorFlow's.
         n_eps: How many times the type's epsilon it may differ, relative to the largest number of its tensor.
         exact: Whether floating numbers must be the same, the sign of zero included.
+        scale: The least size that `n_eps` is relative to.
     """
 
     def declare(function: _Maker) -> _Maker:
         family = function.__module__.rpartition(".")[2]
         for op in ops.split():
             assert (family, op) not in _FOUND, f"{op} has two makers of samples in {family}"
-            _FOUND[family, op] = Samples(family, op, Tolerance(exact, ulps, n_eps), function)
+            _FOUND[family, op] = Samples(family, op, Tolerance(exact, ulps, n_eps, scale), function)
         return function
 
     return declare

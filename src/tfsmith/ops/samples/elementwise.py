@@ -74,9 +74,29 @@ def _reciprocal(op: str) -> Iterator[Case]:
     yield from _unary(op, "int8 int16 int32 int64", low=1, high=20)
 
 
-@samples("Exp Expm1 Sigmoid Tanh Sin Cos Softplus Elu Selu Sinh Cosh Asinh Atan", n_eps=4)
+@samples("Exp Expm1 Sigmoid Tanh Sin Cos Sinh Cosh Asinh Atan", n_eps=4)
 def _smooth(op: str) -> Iterator[Case]:
     yield from _unary(op, low=-6, high=6)
+    yield from _small_and_large(op)
+
+
+@samples("Elu Selu", n_eps=4, scale=1)
+def _nearly_zero(op: str) -> Iterator[Case]:
+    yield from _unary(op, low=-6, high=6)
+    yield from _small_and_large(op)
+
+
+@samples("Softplus", n_eps=20, scale=1)
+def _softplus(op: str) -> Iterator[Case]:
+    yield from _nearly_zero(op)
+
+
+def _small_and_large(op: str) -> Iterator[Case]:
+    """Numbers of one size, where an approximation for others shows its error."""
+    for kind in ("float32", "float64"):
+        small = [2.0**-20, -(2.0**-20), 2.0**-13, -1.5 * 2.0**-13, 2.0**-30, -(2.0**-9)]
+        yield case(op, _array(kind, small), name=f"{kind}, small")
+        yield case(op, _array(kind, [-12.0, -14.5, -16.25, -20.0, -30.0, -40.5]), name=f"{kind}, far below")
 
 
 @samples("Tan", n_eps=4)
@@ -97,6 +117,8 @@ def _above_one(op: str) -> Iterator[Case]:
 @samples("Log1p", n_eps=4)
 def _log1p(op: str) -> Iterator[Case]:
     yield from _unary(op, low=0, high=20, edges=(0.0, -0.0, -0.5, -1.0, -2.0, _INF, _NAN, 2.0**-20))
+    small = [2.0**-20, -(2.0**-20), 2.0**-13, -1.5 * 2.0**-13, 2.0**-30, -(2.0**-9)]
+    yield case(op, _array("float32", small), name="float32, small")
 
 
 @samples("IsFinite IsInf IsNan", exact=True)
@@ -226,6 +248,7 @@ def _pow(op: str) -> Iterator[Case]:
         elif kind.startswith("int"):
             yield case(op, numpy.array([2, 3], kind), numpy.array([2, -1], kind), name=f"{kind}, negative power")
             yield case(op, numpy.array([3, -7], kind), numpy.array([50, 51], kind), name=f"{kind}, overflow")
+    yield case(op, numbers("int32", 0), numpy.array([-6], "int32"), name="negative power of nothing")
     yield case(op, numbers("float32", 2, 1, 3, low=1, high=4), numbers("float32", 4, 1), name="broadcast")
     for kind, power in product(("float16", "bfloat16", "float32", "float64", "complex64", "int32"), (2, 3, 1, 0)):
         yield case(op, numbers(kind, 2, 5), _array(kind, power), name=f"{kind}, to the power of {power}")

@@ -83,6 +83,9 @@ def _gather_nd(op: str) -> Iterator[Case]:
         yield case(op, x, numpy.array(ids, "int32"), name=name, unknown=True)
     yield case(op, numbers("float32", 2, 2), numpy.zeros((3, 0), "int32"), name="no axes")
     yield case(op, x, numpy.zeros((0, 2), "int32"), name="no ids")
+    yield case(op, numbers("float32", 6, 0), numpy.zeros((2, 1), "int32"), name="rows without elements", unknown=True)
+    yield case(op, numbers("float32", 6, 0), numpy.zeros((2, 0), "int32"), name="no axes, no elements", unknown=True)
+    yield case(op, numbers("float32", 0, 6), numpy.zeros((0, 1), "int32"), name="no rows, no ids", unknown=True)
     yield case(op, numpy.array([b"a", b"b\0"], object), _ints(1), name="one word")
     yield case(op, x, _ints([5, 0], [1, 1]), name="ignored", bad_indices_policy="IGNORE")
 

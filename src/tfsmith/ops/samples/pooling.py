@@ -92,6 +92,7 @@ def _pool_where(op: str) -> Iterator[Case]:
     some = x.copy()
     some[0, 1, 1, 0] = some[0, 0, 0, 0] = numpy.nan
     yield case(op, some, name="NaN", ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding="VALID")
+    yield case(op, x[:0], name="empty", ksize=[1, 2, 2, 1], strides=[1, 1, 1, 1], padding="SAME", unknown=True)
     yield case(op, x, name="with the batch", ksize=[1, 3, 2, 1], strides=[1, 2, 2, 1], padding="SAME",
                include_batch_in_index=True)  # fmt: skip
     yield case(op, x, name="int32 places", ksize=[1, 3, 2, 1], strides=[1, 2, 2, 1], padding="SAME", Targmax="int32")

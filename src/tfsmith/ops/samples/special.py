@@ -28,7 +28,19 @@ def _unary(op: str, values: tuple[float, ...], without: str = "") -> Iterator[Ca
     yield case(op, _array("float32", values[:6]).reshape(2, 1, 3), name="unknown shape", unknown=True)
 
 
-@samples("Erf Erfc", ulps=12, n_eps=4)
+@samples("Erfc", ulps=12, n_eps=4)
+def _erfc(op: str) -> Iterator[Case]:
+    yield from _errors(op)
+    yield case(op, _array("float32", [4.0, 4.5, 5.25, 6.0, 7.5, 9.0]), name="float32, far")
+
+
+@samples("Erf", ulps=12, n_eps=4, scale=1)
+def _erf(op: str) -> Iterator[Case]:
+    yield from _errors(op)
+    small = [2.0**-20, -(2.0**-20), 2.0**-13, -1.5 * 2.0**-13, 2.0**-30, -(2.0**-9)]
+    yield case(op, _array("float32", small), name="float32, small")
+
+
 def _errors(op: str) -> Iterator[Case]:
     small = (0.5, -0.25, 0.0, -0.0, 2.0**-10, 1.0, -1.0, 0.875, 1.5, -1.125, 2.0, 2.5, -3.0, 3.5, -2.75, 3.875)
     yield from _unary(op, (*small, 4.0, 5.0, -5.5, 6.0, _NAN))

@@ -157,7 +157,7 @@ def _xlog1py(x: NDArray[Any], y: NDArray[Any]) -> Any:
 @value("Pow")
 def _pow(x: NDArray[Any], y: NDArray[Any]) -> Any:
     if x.dtype.kind in "iu":
-        check(not (y < 0).any(), "a whole number has no negative power in whole numbers")
+        check(not x.size or not (y < 0).any(), "a whole number has no negative power in whole numbers")
     elif y.size == 1 and y.ndim <= x.ndim and y.reshape(())[()] in (2, 3):  # many times faster
         return rounded(lambda x: x * x if y.reshape(())[()] == 2 else x * x * x, x)
     return rounded(numpy.power, x, y)

@@ -55,6 +55,7 @@ def _gather_nd(params: NDArray[Any], indices: NDArray[Any], *, bad_indices_polic
     check(params.ndim > 0 and indices.ndim > 0, "params and indices must not be scalars")
     depth = indices.shape[-1]
     check(depth <= params.ndim, f"indices of {depth} axes do not fit shape {list(params.shape)}")
+    check(params.size > 0 or 0 in indices.shape[:-1], f"there is nothing to gather in shape {list(params.shape)}")
     ids = [indices[..., axis] for axis in range(depth)]
     if bad_indices_policy == b"IGNORE":
         return _gather_known(params, indices, ids)

@@ -9,6 +9,7 @@ import numpy
 
 from tfsmith.ir.types import DType
 from tfsmith.ops.values import OpError, value
+from tfsmith.ops.values.arguments import check
 from tfsmith.ops.values.windows import (
     Axis,
     axes,
@@ -133,6 +134,7 @@ def _max_pool_where(
     include_batch_in_index: bool,
 ) -> Any:  # fmt: skip
     require_rank(x, 4, "the input")
+    check(x.size > 0, f"shape {list(x.shape)} has no elements")
     x, where = windows_of(x, ksize, strides, padding, b"NHWC")
     index = numpy.arange(x.size, dtype=numpy.int64).reshape(x.shape)
     if not include_batch_in_index:

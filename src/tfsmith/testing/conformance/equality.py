@@ -27,7 +27,7 @@ def for_engines(tolerance: Tolerance) -> Tolerance:
     """What an engine with kernels of its own may differ: it may add in another order, and take other approximations."""
     if tolerance.exact:
         return tolerance
-    return Tolerance(False, max(tolerance.ulps, _ENGINE_ULPS), max(tolerance.n_eps, _ENGINE_EPS))
+    return Tolerance(False, max(tolerance.ulps, _ENGINE_ULPS), max(tolerance.n_eps, _ENGINE_EPS), tolerance.scale)
 
 
 def difference(found: NDArray[Any], wanted: NDArray[Any], tolerance: Tolerance) -> str | None:
@@ -69,7 +69,7 @@ def _far(
     finite = numpy.isfinite(wanted)
     _, exponents = numpy.frexp(numpy.where(finite, wanted, 0))
     ulp = numpy.ldexp(1.0, numpy.maximum(exponents - digits, least))
-    largest = numpy.abs(wanted[finite]).max(initial=0)
+    largest = numpy.abs(wanted[finite]).max(initial=tolerance.scale)
     allowed = numpy.maximum(tolerance.ulps * ulp, tolerance.n_eps * largest * 2.0 ** (1 - digits))
     near = numpy.where(finite, numpy.abs(found - wanted) <= allowed, found == wanted)
     return numpy.asarray(~near & ~both_nan, bool)
