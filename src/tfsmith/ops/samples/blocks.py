@@ -271,6 +271,19 @@ def _space(op: str) -> Iterator[Case]:
         x = draft.add("SpaceToBatchND", draft.feed(_x(1, 4, 4, 2)), draft.const(block), draft.const(pads))
         y = draft.add("BatchToSpaceND", draft.add("Relu", x), draft.const(block), draft.const(pads))
         yield draft.case(op, f"there and back, block {block}, {pads}", y)
+    for order in ((1, 0, 2, 3), (0, 2, 1, 3), (3, 1, 2, 0)):
+        draft = Draft()
+        ends = draft.const([2, 1]), draft.const([[1, 1], [0, 0]])
+        yield draft.case(
+            op,
+            f"before transpose {list(order)}",
+            draft.transpose(draft.add(op, draft.feed(_x(2, 4, 2, 4)), *ends), order),
+        )
+        yield draft.case(
+            op,
+            f"after transpose {list(order)}",
+            draft.add(op, draft.transpose(draft.feed(_x(2, 2, 2, 2)), order), *ends),
+        )
     draft = Draft()
     x = draft.feed(numpy.empty((0, 4, 4, 1), numpy.float32))
     y = draft.add("SpaceToBatchND", x, draft.const([2, 2]), draft.const([[0, 0], [0, 0]]))

@@ -39,6 +39,9 @@ def _conv2d(op: str) -> Iterator[Case]:
                explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0])  # fmt: skip
     yield case(op, x, kernel, name="explicit, dilated", strides=[1, 2, 1, 1], padding="EXPLICIT",
                explicit_paddings=[0, 0, 1, 2, 0, 1, 0, 0], dilations=[1, 2, 2, 1])  # fmt: skip
+    endless = kernel.copy()
+    endless[0, 1, 0] = -numpy.inf
+    yield case(op, x, endless, name="a weight is infinite", constants=(1,), strides=[1, 1, 1, 1], padding="SAME")
     yield case(op, x, numbers("float32", 1, 1, 2, 5), name="1x1", **one)
     yield case(op, x, numbers("float32", 1, 1, 2, 5), name="1x1, strides", strides=[1, 2, 2, 1], padding="SAME")
     yield case(op, x, numbers("float32", 5, 6, 2, 1), name="as large as the input", **one)
@@ -109,6 +112,9 @@ def _depthwise(op: str) -> Iterator[Case]:
         yield case(op, small(kind, 1, 4, 4, 2), small(kind, 3, 3, 2, 2, start=50), name=f"{kind}, SAME",
                    strides=[1, 1, 1, 1], padding="SAME")  # fmt: skip
     x, kernel = numbers("float32", 1, 5, 6, 2), numbers("float32", 3, 2, 2, 2, start=70)
+    endless = kernel.copy()
+    endless[0, 1, 0] = -numpy.inf
+    yield case(op, x, endless, name="a weight is infinite", constants=(1,), strides=[1, 1, 1, 1], padding="SAME")
     yield case(op, x, kernel, name="fractions", **one)
     yield case(op, x, kernel, name="unknown", unknown=True, **one)
     for padding in ("SAME", "VALID"):

@@ -11,7 +11,7 @@ from tfsmith.ir.graph import Function
 from tfsmith.ir.node import Attr, Node
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ir.types import as_dtype
-from tfsmith.ops.samples import Case, chain, numbers, samples
+from tfsmith.ops.samples import Case, case, chain, numbers, samples
 from tfsmith.ops.samples.draft import Draft
 
 __all__: list[str] = []
@@ -192,3 +192,22 @@ def _loops(op: str) -> Iterator[Case]:
         ]
         feeds = {"x": numpy.array(start, "int32"), "s": numbers(_F32, 3), "d": numbers(_F32, 3, start=4)}
         yield chain(op, f"from {start} to 4", nodes, feeds, ["exit:0", "exit_sum:0"])
+
+
+@samples("ToBool", exact=True)
+def _to_bool(op: str) -> Iterator[Case]:
+    for kind in ("float32", "int64", "string", "bool"):
+        yield case(op, numbers(kind), name=kind)
+        yield case(
+            op,
+            numpy.zeros_like(numbers(kind)) if kind != "string" else numpy.array(b"", object),
+            name=f"{kind}, nothing",
+        )
+        yield case(op, numbers(kind, 2), name=f"{kind}, two")
+        yield case(op, numbers(kind, 0), name=f"{kind}, none")
+
+
+@samples("DeepCopy Copy", exact=True)
+def _copies(op: str) -> Iterator[Case]:
+    for kind in ("float32", "int64"):
+        yield case(op, numbers(kind, 2, 3), name=kind)

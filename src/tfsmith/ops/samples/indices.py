@@ -290,3 +290,28 @@ def _list_diff(op: str) -> Iterator[Case]:
         yield case(op, x, y, name=f"{kind} as {out}", out_idx=out)
     yield case(op, numbers("int32", 4), numbers("int32", 0), name="of nothing")
     yield case(op, numbers("int32", 2, 2), numbers("int32", 2), name="a matrix", unknown=True)
+
+
+@samples("ApproxTopK", exact=True)
+def _approx_top_k(op: str) -> Iterator[Case]:
+    for kind in ("float32", "float16", "bfloat16"):
+        yield case(op, numbers(kind, 3, 6), name=kind, k=2)
+    yield case(op, _array("float32", [[1, 3, 3, 3, 2]]), name="ties", k=3)
+
+
+@samples("IsotonicRegression", ulps=4)
+def _isotonic(op: str) -> Iterator[Case]:
+    for kind, out in (("float32", "float32"), ("float64", "float64"), ("int32", "float32"), ("int8", "float64")):
+        yield case(op, numbers(kind, 3, 7), name=f"{kind} to {out}", output_dtype=out)
+    yield case(op, _array("float32", [[3, 3, 3, 4, 4, 1], [1, 2, 3, 4, 5, 6], [6, 5, 4, 3, 2, 1]]), name="ties")
+    yield case(op, numbers("float32", 0, 3), name="no rows")
+    yield case(op, numbers("float32", 3), name="a vector", unknown=True)
+
+
+@samples("NearestNeighbors", n_eps=8)
+def _nearest(op: str) -> Iterator[Case]:
+    points, centers = numbers("float32", 4, 3), numbers("float32", 5, 3, start=40)
+    for k in (1, 2, 5, 9):
+        yield case(op, points, centers, numpy.array(k, "int64"), name=f"{k} of 5")
+    yield case(op, points, centers[:, :2], numpy.array(1, "int64"), name="do not fit", unknown=True)
+    yield case(op, points, centers, numpy.array(0, "int64"), name="none")

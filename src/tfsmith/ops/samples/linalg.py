@@ -204,3 +204,44 @@ def _tridiagonal_solve(op: str) -> Iterator[Case]:
         given = diagonals, numbers(kind, 4, 2, start=30)
         yield case(op, *given, name=f"{kind}, pivoting {pivot}", partial_pivoting=pivot)
     yield case(op, numbers("float32", 2, 4), numbers("float32", 4, 1), name="two diagonals", unknown=True)
+
+
+@samples("Eig", n_eps=64)
+def _eig(op: str) -> Iterator[Case]:
+    for kind in _KINDS:
+        held = as_dtype("complex64" if kind in ("float32", "complex64") else "complex128")
+        for batch in ((), (2,)):
+            x = _good(kind, 3, *batch)
+            # the product of the eigenvalues, whose order is free, and the matrix that they make again
+            nodes = [
+                Node("f", op, ("x",), {"T": as_dtype(kind), "Tout": held}),
+                Node("d", "MatrixDiag", ("f",), {"T": held}),
+                Node("i", "MatrixInverse", ("f:1",), {"T": held}),
+                Node("vd", "BatchMatMulV2", ("f:1", "d"), {"T": held}),
+                Node("y", "BatchMatMulV2", ("vd", "i"), {"T": held}),
+                Node("p", "MatrixDeterminant", ("d",), {"T": held}),
+            ]
+            yield chain(op, f"{kind}, {batch}, multiplied", nodes, {"x": x}, ["y:0", "p:0"])
+            alone = [
+                Node("f", op, ("x",), {"T": as_dtype(kind), "Tout": held, "compute_v": False}),
+                *nodes[1:2],
+                nodes[-1],
+            ]
+            yield chain(op, f"{kind}, {batch}, values alone", alone, {"x": x}, ["p:0"])
+    yield case(op, numbers("float32", 0, 0), name="empty", Tout="complex64")
+    yield case(op, numbers("float32", 2, 3), name="not square", unknown=True, Tout="complex64")
+
+
+@samples("MatrixSquareRoot MatrixLogarithm", n_eps=128)
+def _functions_of_matrices(op: str) -> Iterator[Case]:
+    kinds = _KINDS[2:] if op == "MatrixLogarithm" else _KINDS
+    for kind in kinds:
+        yield case(op, _good(kind, 3), name=kind)
+        yield case(op, _symmetric(kind, 2, 2), name=f"{kind}, batch")
+        yield case(op, _array(kind, [[4, 1], [0, 9]]), name=f"{kind}, triangle")
+    kind = kinds[0]
+    yield case(op, _array(kind, [[0, -2], [2, 0]]), name="a turn")
+    yield case(op, numbers(kind, 0, 0), name="empty")
+    yield case(op, numbers(kind, 2, 3), name="not square", unknown=True)
+    if op == "MatrixSquareRoot":
+        yield case(op, _array(kind, [[-4, 1], [0, 9]]), name="a negative eigenvalue")

@@ -96,3 +96,21 @@ def _pool_where(op: str) -> Iterator[Case]:
     yield case(op, x, name="with the batch", ksize=[1, 3, 2, 1], strides=[1, 2, 2, 1], padding="SAME",
                include_batch_in_index=True)  # fmt: skip
     yield case(op, x, name="int32 places", ksize=[1, 3, 2, 1], strides=[1, 2, 2, 1], padding="SAME", Targmax="int32")
+
+
+@samples("FractionalMaxPool FractionalAvgPool", ulps=4)
+def _fractional(op: str) -> Iterator[Case]:
+    usual: dict[str, Any] = {"deterministic": True, "seed": 3, "seed2": 4}
+    for kind in ("float32", "float64", "int32", "int64"):
+        yield case(op, numbers(kind, 1, 5, 6, 2), name=kind, pooling_ratio=[1.0, 1.4, 1.6, 1.0], **usual)
+    x = numbers("float32", 1, 7, 9, 1)
+    for pseudo, overlap in ((True, False), (False, True), (True, True)):
+        for seed in (1, 2, 9):
+            attrs = {**usual, "pseudo_random": pseudo, "overlapping": overlap, "seed": seed, "seed2": 0}
+            name = f"pseudo {pseudo}, overlap {overlap}, seed {seed}"
+            yield case(op, x, name=name, pooling_ratio=[1.0, 1.5, 1.7, 1.0], **attrs)
+    yield case(op, x, name="even", pooling_ratio=[1.0, 1.0, 3.0, 1.0], **usual)
+    yield case(op, x, name="along channels", pooling_ratio=[1.0, 1.0, 2.0, 2.0], **usual)
+    yield case(op, x, name="a ratio below 1", pooling_ratio=[1.0, 0.5, 2.0, 1.0], **usual)
+    yield case(op, x[0], name="3 axes", pooling_ratio=[1.0, 1.5, 2.0, 1.0], unknown=True, **usual)
+    yield case(op, x, name="seeds that do not count", pooling_ratio=[1.0, 1.5, 2.0, 1.0], seed=3)

@@ -159,3 +159,10 @@ def _multinomial(op: str) -> Iterator[Case]:
     yield made(numbers("float32", 0, 3), 2, name="no rows")
     yield made(numbers("float32", 3), 2, name="a vector", unknown=True)
     yield made(numbers("float32", 2, 3), -2, name="negative", unknown=True)
+
+
+@samples("StatelessShuffle", exact=True)
+def _stateless_shuffle(op: str) -> Iterator[Case]:
+    key, counter, philox = numpy.array([3], "uint64"), numpy.array([1, 2], "uint64"), numpy.array(1, "int32")
+    for kind, shape in (("int64", (5,)), ("float32", (9, 2)), ("string", (3,)), ("int32", (1, 4)), ("float32", (0,))):
+        yield case(op, numbers(kind, *shape), key, counter, philox, name=f"{kind}, {shape}")

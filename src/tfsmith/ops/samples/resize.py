@@ -33,6 +33,10 @@ def _resize(op: str) -> Iterator[Case]:
         yield case(op, numbers("float32", 1, 1, 1, 3), _size(3, 2), name=f"one pixel, {mode}", **mode)
         yield case(op, numbers("float32", 1, 1, 5, 1), _size(2, 9), name=f"one row, {mode}", **mode)
         yield case(op, numbers("uint8", 2, 2, 3, 2, high=256), _size(3, 3), name=f"bytes, {mode}", **mode)
+    holes = x.copy()
+    holes[0, 1, 1] = numpy.nan, numpy.inf
+    for mode in modes:
+        yield case(op, holes, _size(7, 3), name=f"NaN and infinity, {' '.join(mode) or 'plain'}", **mode)
     yield case(op, x, _size(5, 5), name="unknown", unknown=True)
     yield case(op, x[:0], _size(5, 5), name="no images")
     yield case(op, x, _size(0, 5), name="no height", unknown=True)

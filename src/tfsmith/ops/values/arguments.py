@@ -26,6 +26,7 @@ __all__ = [
     "rounded",
     "scalar",
     "sizes_of",
+    "variants",
     "wide",
 ]
 
@@ -68,6 +69,14 @@ def sizes_of(x: NDArray[Any], what: str) -> list[int]:
     """The whole numbers of a tensor that must be a vector."""
     check(x.ndim == 1, f"{what} must be a vector, and has shape {list(x.shape)}")
     return [int(one) for one in x]
+
+
+def variants(items: Sequence[Any]) -> NDArray[Any]:
+    """A vector of variants; one alone is the Python object itself."""
+    found = numpy.empty(len(items), object)
+    for place, one in enumerate(items):
+        found[place] = one
+    return found
 
 
 def axis_of(axis: int, rank: int, what: str = "axis") -> int:

@@ -10,12 +10,12 @@ import numpy
 
 from tfsmith.ir.types import DType, Shape
 from tfsmith.ops.values import OpError, value
-from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, check_room, scalar, sizes_of
+from tfsmith.ops.values.arguments import axes_of, axis_of, check, check_ids, check_room, scalar, sizes_of, variants
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__: list[str] = []
+__all__ = ["cut"]
 
 _NOT_TILED = (numpy.dtype(numpy.uint16),)
 
@@ -222,6 +222,8 @@ def _parallel_concat(values: tuple[NDArray[Any], ...], *, shape: Shape) -> Any:
 
 @value("Pack")
 def _pack(values: tuple[NDArray[Any], ...], *, axis: int) -> Any:
+    if not isinstance(values[0], numpy.ndarray):
+        return variants(values)
     for one in values:
         check(one.shape == values[0].shape, f"cannot pack shapes {list(values[0].shape)} and {list(one.shape)}")
     return numpy.stack(values, axis_of(axis, values[0].ndim + 1))
@@ -232,6 +234,8 @@ def _unpack(x: NDArray[Any], *, num: int, axis: int) -> Any:
     place = axis_of(axis, x.ndim)
     check(x.shape[place] == num, f"axis {place} of shape {list(x.shape)} does not unpack into {num}")
     moved = numpy.moveaxis(x, place, 0)
+    if x.dtype == object and x.ndim == 1 and not all(isinstance(one, bytes) for one in x):
+        return tuple(x.tolist())  # variants
     return tuple(moved[number, ...] for number in range(num))
 
 
@@ -276,7 +280,7 @@ def _strided_slice(
     ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
 ) -> Any:  # fmt: skip
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    return x[_cut(x.shape, begin, end, strides, *masks)]
+    return x[cut(x.shape, begin, end, strides, *masks)]
 
 
 @value("TensorStridedSliceUpdate")
@@ -285,9 +289,8 @@ def _tensor_strided_slice_update(
     begin_mask: int, end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
 ) -> Any:  # fmt: skip
     masks = (begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask)
-    cut = _cut(x.shape, begin, end, strides, *masks)
     found = x.copy()
-    found[cut] = given
+    found[cut(x.shape, begin, end, strides, *masks)] = given
     return found
 
 
@@ -485,7 +488,7 @@ def _padded(x: NDArray[Any], paddings: NDArray[Any], constant: NDArray[Any]) -> 
     return found
 
 
-def _cut(
+def cut(
     shape: tuple[int, ...], begin: NDArray[Any], end: NDArray[Any], strides: NDArray[Any], begin_mask: int,
     end_mask: int, ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int,
 ) -> tuple[Any, ...]:  # fmt: skip

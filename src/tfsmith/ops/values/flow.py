@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
-@value("Snapshot StopGradient PreventGradient GuaranteeConst RefIdentity PlaceholderWithDefault DebugGradientIdentity")
+@value("ToBool")
+def _to_bool(x: NDArray[Any]) -> Any:
+    """Whether it is more than 0 or empty: of a scalar its value, of others how many elements they have."""
+    return numpy.asarray(bool(x.size) if x.ndim else bool(x[()]))
+
+
+@value(
+    "Snapshot DeepCopy Copy CopyHost StopGradient PreventGradient GuaranteeConst RefIdentity PlaceholderWithDefault"
+    " DebugGradientIdentity"
+)
 def _pass_on(x: Any) -> Any:
     return x
 
@@ -71,85 +80,6 @@ def _summary(x: Any, most: int) -> str:
     shown = flat.tolist() if most < 0 else flat[:most].tolist()
     words = [one.decode("utf-8", "replace") if isinstance(one, bytes) else str(one) for one in shown]
     return " ".join(words) + ("..." if len(shown) < flat.size else "")
-
-
-class Variable:
-    """A variable that is left in the graph: what a handle points to.
-
-    Attributes:
-        value: Its value; None until it is assigned.
-    """
-
-    def __init__(self) -> None:
-        self.value: NDArray[Any] | None = None
-
-    def read(self) -> NDArray[Any]:
-        """Its value.
-
-        Raises:
-            OpError: It has none yet.
-        """
-        if self.value is None:
-            raise OpError("the variable has no value yet")
-        return self.value
-
-
-@value("VarHandleOp")
-def _var_handle(*, container: bytes, shared_name: bytes, state: State | None) -> Variable:
-    if state is None:
-        return Variable()
-    name = f"{container!r} {shared_name!r}" if shared_name else None
-    return state.keep("variable", Variable, name)
-
-
-@value("ReadVariableOp")
-def _read_variable(resource: Variable) -> NDArray[Any]:
-    return resource.read()
-
-
-@value("AssignVariableOp")
-def _assign_variable(resource: Variable, x: NDArray[Any]) -> tuple[Any, ...]:
-    resource.value = x
-    return ()
-
-
-@value("AssignAddVariableOp")
-def _assign_add_variable(resource: Variable, x: NDArray[Any]) -> tuple[Any, ...]:
-    resource.value = _moved(resource, x, numpy.add)
-    return ()
-
-
-@value("AssignSubVariableOp")
-def _assign_sub_variable(resource: Variable, x: NDArray[Any]) -> tuple[Any, ...]:
-    resource.value = _moved(resource, x, numpy.subtract)
-    return ()
-
-
-def _moved(resource: Variable, x: NDArray[Any], move: Any) -> NDArray[Any]:
-    old = resource.read()
-    if old.shape != x.shape:
-        raise OpError(f"the variable has shape {list(old.shape)}, and the change {list(x.shape)}")
-    return numpy.asarray(move(old, x))
-
-
-@value("VarIsInitializedOp")
-def _var_is_initialized(resource: Variable) -> NDArray[Any]:
-    return numpy.asarray(resource.value is not None)
-
-
-@value("VariableShape")
-def _variable_shape(resource: Variable, *, out_type: DType) -> NDArray[Any]:
-    return numpy.asarray(resource.read().shape, out_type.numpy())
-
-
-@value("ResourceGather")
-def _resource_gather(resource: Variable, indices: NDArray[Any], *, batch_dims: int) -> NDArray[Any]:
-    rows = resource.read()
-    if batch_dims:
-        raise OpError("a gather from a variable by batches is not computed")
-    if indices.size and (indices.min() < 0 or indices.max() >= rows.shape[0]):
-        raise OpError(f"an index is not in [0, {rows.shape[0]})")
-    return numpy.asarray(rows[indices])
 
 
 @value("DestroyResourceOp DisableCopyOnRead")

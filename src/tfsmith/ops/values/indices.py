@@ -200,6 +200,50 @@ def _top_k_v2(x: NDArray[Any], k: NDArray[Any], *, index_type: DType) -> Any:
     return _top(x, scalar(k, "k"), index_type.numpy())
 
 
+@value("IsotonicRegression")
+def _isotonic_regression(x: NDArray[Any], *, output_dtype: DType) -> Any:
+    """The nearest numbers that fall along each row, and which of them are one (pool adjacent violators)."""
+    check(x.ndim > 0, "a scalar has no rows")
+    shape, x = x.shape, x.reshape(-1, x.shape[-1])
+    found, segments = numpy.zeros(x.shape, output_dtype.numpy()), numpy.zeros(x.shape, numpy.int32)
+    kind = found.dtype.type if found.dtype.itemsize > 2 else numpy.float32
+    for row in range(len(x)):
+        pools: list[tuple[Any, int]] = []
+        for one in x[row].tolist():
+            total, count = kind(one), 1
+            while pools and pools[-1][0] / kind(pools[-1][1]) <= total / kind(count):
+                before, more = pools.pop()
+                total, count = before + total, more + count
+            pools.append((total, count))
+        counts = [count for _, count in pools]
+        found[row] = numpy.repeat([total / kind(count) for total, count in pools], counts)
+        segments[row] = numpy.repeat(numpy.arange(len(pools)), counts)
+    return found.reshape(shape), segments.reshape(shape)
+
+
+@value("NearestNeighbors")
+def _nearest_neighbors(points: NDArray[Any], centers: NDArray[Any], k: NDArray[Any]) -> Any:
+    fits = points.ndim == centers.ndim == 2 and points.shape[1] == centers.shape[1]
+    check(fits, f"points {list(points.shape)} do not fit centers {list(centers.shape)}")
+    count = int(k)
+    check(count >= 0, f"{count} neighbors cannot be found")
+    distances = ((points[:, None] - centers[None]) ** 2).sum(2)
+    nearest = numpy.argsort(distances, 1, kind="stable")[:, :count]
+    return nearest, numpy.take_along_axis(distances, nearest, 1)
+
+
+@value("ApproxTopK")
+def _approx_top_k(
+    x: NDArray[Any], *, k: int, reduction_dimension: int, is_max_k: bool, aggregate_to_topk: bool
+) -> Any:  # fmt: skip
+    check(aggregate_to_topk, "without aggregation the number of results depends on the device")
+    axis = axis_of(reduction_dimension, x.ndim)
+    check(0 <= k <= x.shape[axis], f"there are not {k} of {x.shape[axis]}")
+    ranked = -wide(x) if is_max_k else wide(x)
+    order = numpy.argsort(ranked, axis, kind="stable").take(range(k), axis)
+    return numpy.take_along_axis(x, order, axis), order.astype(numpy.int32)
+
+
 @value("NthElement")
 def _nth_element(x: NDArray[Any], n: NDArray[Any], *, reverse: bool) -> Any:
     place = scalar(n, "n", strict=True)

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__: list[str] = []
 
+_NOISE = 1e-9
+"""What rounding leaves of a number that is 0, relative to the others."""
+
 
 @value("Cholesky")
 def _cholesky(x: NDArray[Any]) -> Any:
@@ -126,6 +129,59 @@ def _self_adjoint_eig(x: NDArray[Any], *, compute_v: bool) -> Any:
         return numpy.linalg.eigvalsh(x).astype(x.dtype), numpy.zeros(0, x.dtype)
     values, vectors = numpy.linalg.eigh(x)
     return values.astype(x.dtype), vectors
+
+
+@value("Eig")
+def _eig(x: NDArray[Any], *, compute_v: bool, Tout: DType) -> Any:
+    _check_square(x)
+    kind = Tout.numpy()
+    if not x.size:
+        return numpy.zeros(x.shape[:-1], kind), numpy.zeros(x.shape if compute_v else 0, kind)
+    try:
+        if not compute_v:
+            return numpy.linalg.eigvals(x).astype(kind), numpy.zeros(0, kind)
+        values, vectors = numpy.linalg.eig(x)
+    except numpy.linalg.LinAlgError as error:
+        raise OpError("the eigenvalues were not found") from error
+    return values.astype(kind), vectors.astype(kind)
+
+
+@value("MatrixSquareRoot")
+def _matrix_square_root(x: NDArray[Any]) -> Any:
+    """The root whose eigenvalues have no negative real part; NaN where a real matrix has none that is real."""
+    _check_square(x)
+    found = _of_matrix(x.astype(numpy.complex128), numpy.sqrt)
+    if x.dtype.kind == "c":
+        return found.astype(x.dtype)
+    size = numpy.abs(found).max(axis=(-1, -2), keepdims=True, initial=0)
+    is_real = (numpy.abs(found.imag) <= _NOISE * size).all(axis=(-1, -2), keepdims=True)
+    return numpy.where(is_real, found.real, numpy.nan).astype(x.dtype)
+
+
+@value("MatrixLogarithm")
+def _matrix_logarithm(x: NDArray[Any]) -> Any:
+    _check_square(x)
+    return _of_matrix(x.astype(numpy.complex128), numpy.log).astype(x.dtype)
+
+
+def _of_matrix(x: NDArray[Any], function: Any) -> NDArray[Any]:
+    """A function of matrices, by their eigenvalues.
+
+    Raises:
+        OpError: The eigenvectors of a matrix do not span the space, so that they say nothing.
+    """
+    if not x.size:
+        return x
+    try:
+        values, vectors = numpy.linalg.eig(x)
+        inverse = numpy.linalg.inv(vectors)
+    except numpy.linalg.LinAlgError as error:
+        raise OpError("the matrix has too few eigenvectors") from error
+    back = numpy.matmul(vectors * values[..., None, :], inverse)
+    size = numpy.abs(x).max(initial=0)
+    worth = numpy.abs(inverse).max(initial=0) * numpy.abs(back - x).max(initial=0)
+    check(not numpy.isfinite(size) or worth <= _NOISE * size, "the matrix has too few eigenvectors")
+    return numpy.asarray(numpy.matmul(vectors * function(values)[..., None, :], inverse))
 
 
 @value("Lu")

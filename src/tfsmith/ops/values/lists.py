@@ -10,6 +10,7 @@ import numpy
 from tfsmith.ir.types import UNKNOWN, DType, Shape
 from tfsmith.limits import MAX_LIST_OUTPUTS
 from tfsmith.ops.values import OpError, value
+from tfsmith.ops.values.arguments import variants
 from tfsmith.records import record
 
 if TYPE_CHECKING:
@@ -48,8 +49,10 @@ def _count(size: NDArray[Any]) -> int:
     return found
 
 
-def _stacked(items: Sequence[NDArray[Any]], kind: DType, shape: Shape) -> NDArray[Any]:
+def _stacked(items: Sequence[Any], kind: DType, shape: Shape) -> NDArray[Any]:
     """The items as one tensor; with none of them, the shape must be known."""
+    if kind.name == "variant" and not any(isinstance(one, numpy.ndarray) for one in items):
+        return variants(items)
     if not items:
         if not _is_full(shape):
             raise OpError(f"there are no elements, and their shape {shape} is not known")
@@ -334,6 +337,8 @@ def _list_from_tensor(x: NDArray[Any], element_shape: NDArray[Any], *, element_d
     shape = _shape_of(element_shape)
     if _merged(shape, Shape(x.shape[1:])) is None:
         raise OpError(f"elements of shape {list(x.shape[1:])} are no {shape}")
+    if element_dtype.name == "variant" and x.ndim == 1:
+        return TensorList(element_dtype, shape, tuple(x.tolist()))
     return TensorList(element_dtype, shape, tuple(x[number, ...] for number in range(x.shape[0])))
 
 
@@ -384,6 +389,13 @@ def _list_push_back(handle: TensorList, x: Any) -> TensorList:
     if 0 <= handle.most <= len(handle.items):
         raise OpError(f"the list is full: it has {handle.most} elements")
     return handle.with_items((*handle.items, handle.checked(x)))
+
+
+@value("TensorListPushBackBatch")
+def _list_push_back_batch(handles: NDArray[Any], x: NDArray[Any]) -> NDArray[Any]:
+    if x.ndim == 0 or handles.shape != x.shape[:1]:
+        raise OpError(f"{handles.size} lists do not fit a tensor of shape {list(x.shape)}")
+    return variants([_list_push_back(handle, x[number, ...]) for number, handle in enumerate(handles.tolist())])
 
 
 @value("TensorListPopBack")

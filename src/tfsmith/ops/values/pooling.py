@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from tfsmith.ir.types import DType
-from tfsmith.ops.values import OpError, value
+from tfsmith.ops.values import OpError, State, value
 from tfsmith.ops.values.arguments import check
+from tfsmith.ops.values.random_numbers import Generator, drawn, fractions_double, shuffled
 from tfsmith.ops.values.windows import (
     Axis,
     axes,
@@ -182,3 +185,61 @@ def counts(where: Sequence[Axis]) -> NDArray[Any]:
         here = numpy.minimum(start + axis.kernel, axis.size) - numpy.maximum(start, 0)
         count = count[..., None] * here
     return count
+
+
+# Windows of uneven sizes (Graham, 2015), which are drawn at random
+
+
+def _declare_fractional(op: str, pool: Callable[[NDArray[Any], list[list[slice]]], NDArray[Any]]) -> None:
+    @value(op)
+    def fractional(
+        x: NDArray[Any], *, pooling_ratio: Sequence[float], pseudo_random: bool, overlapping: bool, deterministic: bool,
+        seed: int, seed2: int, state: State | None,
+    ) -> Any:  # fmt: skip
+        require_rank(x, 4, "the input")
+        ratios = list(pooling_ratio)
+        check(len(ratios) == 4 and min(ratios) >= 1, f"the ratios {ratios} are not four from 1 on")
+        check(ratios[0] == ratios[3] == 1, "pooling along batch or channels is not known")
+        check(deterministic or seed == seed2 == 0, "seeds are only for what is deterministic")
+        places: list[list[int]] = []
+        for size, ratio in zip(x.shape[1:3], ratios[1:3], strict=True):
+            count = int(size / ratio)
+            check(count > 0, f"no window of ratio {ratio} fits into {size} elements")
+            places.append(_uneven(size, count, pseudo_random, lambda counters: drawn(state, seed, seed2, counters)))
+        spans = [
+            [slice(start, min(stop + overlapping, size)) for start, stop in pairwise(ends)]
+            for ends, size in zip(places, x.shape[1:3], strict=True)
+        ]
+        return pool(x, spans), *(numpy.asarray(ends, numpy.int64) for ends in places)
+
+
+def _uneven(size: int, count: int, pseudo: bool, draw: Callable[[int], Generator]) -> list[int]:
+    """Where so many windows begin, and where the last one ends."""
+    if size % count == 0:
+        return list(range(0, size + 1, size // count))
+    if not pseudo:
+        sizes = [size // count + (place < size % count) for place in range(count)]
+        words = draw((count + 3) // 4).words((count + 3) // 4).reshape(-1)
+        return [0, *numpy.cumsum([sizes[place] for place in shuffled(count, words)]).tolist()]
+    ratio, least = size / count, size // count
+    most = min((least + 2) / ratio - 1, (size + 1 - least) / ratio - (count - 1))
+    shift = float(fractions_double(draw(1).words(1))[0]) * most
+    return [0, *(math.ceil(ratio * (place + shift)) - 1 for place in range(1, count)), size]
+
+
+def _greatest_of(x: NDArray[Any], spans: list[list[slice]]) -> NDArray[Any]:
+    rows = numpy.stack([x[:, span].max(1) for span in spans[0]], 1)
+    return numpy.stack([rows[:, :, span].max(2) for span in spans[1]], 2)
+
+
+def _mean_of(x: NDArray[Any], spans: list[list[slice]]) -> NDArray[Any]:
+    rows = numpy.stack([x[:, span].sum(1, dtype=x.dtype) for span in spans[0]], 1)
+    sums = numpy.stack([rows[:, :, span].sum(2, dtype=x.dtype) for span in spans[1]], 2)
+    sizes = [numpy.array([span.stop - span.start for span in one]) for one in spans]
+    count = (sizes[0][:, None] * sizes[1]).astype(x.dtype)[None, :, :, None]
+    means = sums / count
+    return numpy.asarray(numpy.trunc(means).astype(x.dtype) if x.dtype.kind == "i" else means)
+
+
+_declare_fractional("FractionalMaxPool", _greatest_of)
+_declare_fractional("FractionalAvgPool", _mean_of)

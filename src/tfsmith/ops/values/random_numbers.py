@@ -15,11 +15,12 @@ import numpy
 from tfsmith.ir.types import DType
 from tfsmith.ops.values import OpError, State, value
 from tfsmith.ops.values.arguments import BFLOAT16, check, check_room, sizes_of
+from tfsmith.ops.values.variables import Variable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Generator"]
+__all__ = ["Generator", "drawn", "fractions_double", "shuffled"]
 
 _WORD = 0xFFFFFFFF
 _LONG = (1 << 64) - 1
@@ -76,24 +77,24 @@ class Generator:
 
 @value("RandomUniform")
 def _random_uniform(shape: NDArray[Any], *, dtype: DType, seed: int, seed2: int, state: State | None) -> Any:
-    return _shaped(shape, lambda count: _uniform(_drawn(state, seed, seed2, count * _RESERVED), count, dtype.numpy()))
+    return _shaped(shape, lambda count: _uniform(drawn(state, seed, seed2, count * _RESERVED), count, dtype.numpy()))
 
 
 @value("RandomUniformInt")
 def _random_uniform_int(
     shape: NDArray[Any], minval: NDArray[Any], maxval: NDArray[Any], *, seed: int, seed2: int, state: State | None
 ) -> Any:
-    return _shaped(shape, lambda count: _whole(_drawn(state, seed, seed2, count * _RESERVED), count, minval, maxval))
+    return _shaped(shape, lambda count: _whole(drawn(state, seed, seed2, count * _RESERVED), count, minval, maxval))
 
 
 @value("RandomStandardNormal")
 def _random_normal(shape: NDArray[Any], *, dtype: DType, seed: int, seed2: int, state: State | None) -> Any:
-    return _shaped(shape, lambda count: _normal(_drawn(state, seed, seed2, count * _RESERVED), count, dtype.numpy()))
+    return _shaped(shape, lambda count: _normal(drawn(state, seed, seed2, count * _RESERVED), count, dtype.numpy()))
 
 
 @value("TruncatedNormal")
 def _truncated_normal(shape: NDArray[Any], *, dtype: DType, seed: int, seed2: int, state: State | None) -> Any:
-    return _shaped(shape, lambda count: _truncated(_drawn(state, seed, seed2, count * _RESERVED), count, dtype.numpy()))
+    return _shaped(shape, lambda count: _truncated(drawn(state, seed, seed2, count * _RESERVED), count, dtype.numpy()))
 
 
 @value("RandomShuffle")
@@ -101,12 +102,17 @@ def _random_shuffle(x: NDArray[Any], *, seed: int, seed2: int, state: State | No
     if x.ndim == 0 or len(x) <= 1:
         return x
     count = (len(x) + 2) // 4  # one word for each element but the last
-    words = _drawn(state, seed, seed2, count).words(count).reshape(-1)
-    order = list(range(len(x)))
-    for place in range(len(x) - 1):
-        other = place + int(words[place]) % (len(x) - place)
+    words = drawn(state, seed, seed2, count).words(count).reshape(-1)
+    return x[shuffled(len(x), words)]
+
+
+def shuffled(count: int, words: NDArray[Any]) -> list[int]:
+    """Numbers below the count in another order, with a word for each but the last."""
+    order = list(range(count))
+    for place in range(count - 1):
+        other = place + int(words[place]) % (count - place)
         order[place], order[other] = order[other], order[place]
-    return x[order]
+    return order
 
 
 @value("Multinomial")
@@ -114,7 +120,7 @@ def _multinomial(
     logits: NDArray[Any], num_samples: NDArray[Any], *, seed: int, seed2: int, output_dtype: DType, state: State | None
 ) -> Any:
     count = _check_logits(logits, num_samples)
-    generator = _drawn(state, seed, seed2, len(logits) * ((count + 3) // 4 * 8) * _RESERVED)
+    generator = drawn(state, seed, seed2, len(logits) * ((count + 3) // 4 * 8) * _RESERVED)
     return _chosen(generator, logits, count, output_dtype)
 
 
@@ -207,10 +213,73 @@ def _stateless_full_int_v2(
     return _shaped(shape, lambda count: _full(_keyed(key, counter, alg), count, dtype.numpy()))
 
 
+@value("StatelessShuffle")
+def _stateless_shuffle(x: NDArray[Any], key: NDArray[Any], counter: NDArray[Any], alg: NDArray[Any]) -> Any:
+    if x.ndim == 0 or len(x) <= 1:
+        return x
+    return x[shuffled(len(x), _keyed(key, counter, alg).words((len(x) + 3) // 4).reshape(-1))]
+
+
+# With the state in a variable: the counter, then the key
+
+
+@value("StatefulUniform")
+def _stateful_uniform(resource: Variable, algorithm: NDArray[Any], shape: NDArray[Any], *, dtype: DType) -> Any:
+    return _shaped(shape, lambda count: _uniform(_moved(resource, algorithm, count), count, dtype.numpy()))
+
+
+@value("StatefulStandardNormalV2")
+def _stateful_normal(resource: Variable, algorithm: NDArray[Any], shape: NDArray[Any], *, dtype: DType) -> Any:
+    return _shaped(shape, lambda count: _normal(_moved(resource, algorithm, count), count, dtype.numpy()))
+
+
+@value("StatefulTruncatedNormal")
+def _stateful_truncated(resource: Variable, algorithm: NDArray[Any], shape: NDArray[Any], *, dtype: DType) -> Any:
+    return _shaped(shape, lambda count: _truncated(_moved(resource, algorithm, count), count, dtype.numpy()))
+
+
+@value("StatefulUniformInt")
+def _stateful_uniform_int(
+    resource: Variable, algorithm: NDArray[Any], shape: NDArray[Any], minval: NDArray[Any], maxval: NDArray[Any]
+) -> Any:
+    return _shaped(shape, lambda count: _whole(_moved(resource, algorithm, count), count, minval, maxval))
+
+
+@value("StatefulUniformFullInt")
+def _stateful_full_int(resource: Variable, algorithm: NDArray[Any], shape: NDArray[Any], *, dtype: DType) -> Any:
+    return _shaped(shape, lambda count: _full(_moved(resource, algorithm, count), count, dtype.numpy()))
+
+
+@value("RngSkip")
+def _rng_skip(resource: Variable, algorithm: NDArray[Any], delta: NDArray[Any]) -> tuple[Any, ...]:
+    _moved(resource, algorithm, int(delta))
+    return ()
+
+
+@value("RngReadAndSkip")
+def _rng_read_and_skip(resource: Variable, algorithm: NDArray[Any], delta: NDArray[Any]) -> Any:
+    before = resource.read()
+    _moved(resource, algorithm, int(delta))
+    return before
+
+
+def _moved(resource: Variable, algorithm: NDArray[Any], count: int) -> Generator:
+    """The generator of a variable where it is now; the variable moves behind so many numbers."""
+    check(algorithm.ndim == 0 and int(algorithm) == 1, "the algorithm is not Philox")
+    held = resource.read()
+    check(held.dtype == numpy.int64 and held.ndim == 1 and len(held) >= 3, "the variable is no state of Philox")
+    low, high, key = (int(one) & _LONG for one in held[:3])
+    now = Generator(key, low | high << 64)
+    after = now.skip(count * _RESERVED).counter
+    left = numpy.array([after & _LONG, after >> 64], numpy.uint64).view(numpy.int64)
+    resource.value = numpy.concatenate([left, held[2:]])
+    return now
+
+
 # Where a generator starts
 
 
-def _drawn(state: State | None, seed: int, seed2: int, reserved: int) -> Generator:
+def drawn(state: State | None, seed: int, seed2: int, reserved: int) -> Generator:
     """The generator of a node where it is now; the next run starts behind what is reserved."""
     if state is None:
         raise OpError("random numbers need a program that keeps their state")
@@ -278,7 +347,7 @@ def _whole(generator: Generator, count: int, low: NDArray[Any], high: NDArray[An
 def _uniform(generator: Generator, count: int, kind: numpy.dtype[Any]) -> Any:
     """Numbers from 0 to below 1: the bits of a number from 1 to 2, less 1."""
     if kind == numpy.float64:
-        return _fractions_double(generator.words((count + 1) // 2))[:count]
+        return fractions_double(generator.words((count + 1) // 2))[:count]
     words = generator.words((count + 3) // 4).reshape(-1)[:count]
     if kind == numpy.float32:
         return _fractions(words)
@@ -292,7 +361,7 @@ def _fractions(words: NDArray[Any]) -> Any:
     return (words & numpy.uint32(0x7FFFFF) | numpy.uint32(127 << 23)).view(numpy.float32) - numpy.float32(1)
 
 
-def _fractions_double(words: NDArray[Any]) -> Any:
+def fractions_double(words: NDArray[Any]) -> Any:
     """Pairs of words as float64 from 0 to below 1."""
     pairs = words.reshape(-1, 2).astype(numpy.uint64)
     bits = (pairs[:, 0] & numpy.uint64(0xFFFFF)) << numpy.uint64(32) | pairs[:, 1]
@@ -313,7 +382,7 @@ def _check_logits(logits: NDArray[Any], num_samples: NDArray[Any]) -> int:
 def _chosen(generator: Generator, logits: NDArray[Any], count: int, kind: DType) -> NDArray[Any]:
     """Classes with the probabilities of their logits. Infinities and NaN are never chosen."""
     found = numpy.zeros((len(logits), count), kind.numpy())
-    drawn = _fractions_double(generator.words((found.size + 1) // 2))[: found.size].reshape(found.shape)
+    drawn = fractions_double(generator.words((found.size + 1) // 2))[: found.size].reshape(found.shape)
     for row, one in enumerate(logits.astype(numpy.float64)):
         finite = numpy.isfinite(one)
         weights = numpy.where(finite, numpy.exp(one - one[finite].max(initial=-numpy.inf)), 0.0)
@@ -360,7 +429,7 @@ def _pairs(words: NDArray[Any]) -> NDArray[Any]:
 
 def _pairs_double(words: NDArray[Any]) -> NDArray[Any]:
     """Normal numbers, two of four words."""
-    pairs = _fractions_double(words).reshape(-1, 2)
+    pairs = fractions_double(words).reshape(-1, 2)
     radius = numpy.sqrt(-2 * numpy.log(numpy.maximum(pairs[:, 0], 1e-7)))
     angle = 2 * numpy.pi * pairs[:, 1]
     return numpy.stack([numpy.sin(angle) * radius, numpy.cos(angle) * radius], -1)

@@ -74,7 +74,8 @@ def _near(at: NDArray[Any], size: int) -> tuple[NDArray[Any], NDArray[Any], NDAr
     """The pixels before and after each place, and how far it is from the first of them."""
     floor = numpy.floor(at)
     first = floor.astype(numpy.int64)
-    return numpy.maximum(first, 0), numpy.minimum(first + 1, size - 1), at - floor
+    after = numpy.ceil(at).astype(numpy.int64)  # the same one where there is nothing to blend, be its neighbor NaN
+    return numpy.maximum(first, 0), numpy.minimum(after, size - 1), at - floor
 
 
 def _blend(rows: NDArray[Any], left: NDArray[Any], right: NDArray[Any], share: NDArray[Any]) -> Any:
@@ -157,7 +158,17 @@ def _resize_area(images: NDArray[Any], size: NDArray[Any], *, align_corners: boo
     height, width = _sizes(images, size)
     down = _area(images.shape[1], height, align_corners)
     across = _area(images.shape[2], width, align_corners)
-    return _weighted(images, down, across)
+    pixels = images.astype(_F, copy=False)
+    finite = numpy.isfinite(pixels)
+    found = _weighted(numpy.where(finite, pixels, _F(0)), down, across)
+    if finite.all():
+        return found
+    # what a new pixel does not cover must not count, and 0 times infinity is no number
+    ends = [_weighted(pixels == end, down, across) > 0 for end in (numpy.inf, -numpy.inf)]
+    for end, here in zip((numpy.inf, -numpy.inf), ends, strict=True):
+        found[here] = end
+    found[(_weighted(numpy.isnan(pixels), down, across) > 0) | (ends[0] & ends[1])] = numpy.nan
+    return found
 
 
 def _area(old: int, new: int, align: bool) -> Any:

@@ -15,7 +15,7 @@ from tfsmith.ops.values.strings import texts
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["check_bounds", "check_sparse", "sorted_order"]
+__all__ = ["check_bounds", "check_sparse", "check_splits", "sorted_order"]
 
 
 def check_sparse(indices: NDArray[Any], values: NDArray[Any], shape: NDArray[Any]) -> None:
@@ -198,7 +198,8 @@ def _matmul(
 # Ragged
 
 
-def _check_splits(splits: NDArray[Any], total: int) -> None:
+def check_splits(splits: NDArray[Any], total: int) -> None:
+    """Raises an `OpError` where row splits do not divide so many rows."""
     if splits.ndim != 1 or not len(splits) or splits[0] != 0:
         raise OpError("row splits must be a vector that begins with 0")
     if (numpy.diff(splits) < 0).any() or splits[-1] != total:
@@ -209,7 +210,7 @@ def _check_splits(splits: NDArray[Any], total: int) -> None:
 def _ragged_to_sparse(splits: Sequence[NDArray[Any]], values: NDArray[Any]) -> tuple[Any, ...]:
     sizes = [*(len(one) - 1 for one in splits[1:]), len(values) if values.ndim else 0]
     for one, size in zip(splits, sizes, strict=True):
-        _check_splits(one, size)
+        check_splits(one, size)
     inner = values.shape[1:]
     places = (
         numpy.indices((len(values), *inner)).reshape(1 + len(inner), -1).T
@@ -227,6 +228,16 @@ def _ragged_to_sparse(splits: Sequence[NDArray[Any]], values: NDArray[Any]) -> t
     indices = numpy.concatenate([numpy.stack([rows, *columns], 1), rest], 1).astype(numpy.int64)
     shape = numpy.array([len(splits[0]) - 1, *widths, *inner], numpy.int64)
     return indices, values.ravel(), shape
+
+
+@value("RaggedFillEmptyRows")
+def _ragged_fill_rows(
+    rowids: NDArray[Any], values: NDArray[Any], rows: NDArray[Any], default: NDArray[Any]
+) -> tuple[Any, ...]:
+    if rowids.shape != values.shape or rowids.ndim != 1 or rows.ndim or default.ndim:
+        raise OpError("row ids and values must be vectors of one length, the number of rows and the default scalars")
+    places, found, empty, where = _fill_rows(rowids[:, None], values, rows.reshape(1), default)
+    return places[:, 0] if len(empty) else places, found, empty, where  # TensorFlow has two axes for no rows
 
 
 @value("RaggedRange")
@@ -263,7 +274,7 @@ def _ragged_range(
 def _ragged_gather(splits: Sequence[NDArray[Any]], values: NDArray[Any], indices: NDArray[Any]) -> tuple[Any, ...]:
     sizes = [*(len(one) - 1 for one in splits[1:]), len(values)]
     for one, size in zip(splits, sizes, strict=True):
-        _check_splits(one, size)
+        check_splits(one, size)
     count = len(splits[0]) - 1
     if indices.size and (indices.min() < 0 or indices.max() >= count):
         raise OpError(f"an index is not one of {count} rows")
@@ -338,5 +349,5 @@ def _row_splits(
         if kind != b"ROW_SPLITS" or one.ndim != 1 or not len(one) or one[0] != 0 or (numpy.diff(one) < 0).any():
             raise OpError("the row partitions are not row splits")
     for one, size in zip(partitions, [*(len(two) - 1 for two in partitions[1:]), total], strict=True):
-        _check_splits(one, size)
+        check_splits(one, size)
     return list(partitions), len(partitions[0]) - 1

@@ -73,14 +73,16 @@ def _onnx_compute(case: Case) -> Sequence[Any]:
 
 
 def with_constants(case: Case) -> Iterator[Case]:
-    """The case with constants for all that is fed but the first, and but the last; the answer is the same."""
-    for kept in dict.fromkeys((*list(case.feeds)[:1], *list(case.feeds)[-1:])) if len(case.feeds) > 1 else ():
+    """The case with constants for all that is fed but the first, but the last, and for all; the answer is the same."""
+    for kept in (
+        dict.fromkeys((*list(case.feeds)[:1], *list(case.feeds)[-1:], None)) if len(case.feeds) > 1 else (None,)
+    ):
         nodes = tuple(
             Node(key, "Const", (), {"dtype": kind, "value": Attr("tensor", ArrayTensor(kind, case.feeds[key]))})
             for key, kind in case.types.items()
             if key != kept
         )
-        yield replace(case, nodes=(*nodes, *case.nodes), feeds={kept: case.feeds[kept]})
+        yield replace(case, nodes=(*nodes, *case.nodes), feeds={} if kept is None else {kept: case.feeds[kept]})
 
 
 def all_cases(names: Sequence[str]) -> Iterator[tuple[Samples, Case]]:
