@@ -3,6 +3,7 @@
     python -m tools.make_proven openvino            all cases; a few minutes
     python -m tools.make_proven openvino TopKV2     prints what it would write for some ops or families; writes nothing
     python -m tools.make_proven openvino --verdicts FILE      keeps how each case went, and runs only cases that are new
+    python -m tools.make_proven openvino --merge Erfc Pow     enters what these ops' cases say into the table that is there
 
 The file has a line with the versions, then one for each op. For each combination of types: how many cases were equal,
 the classes of attributes in them, the attributes of cases that were wrong, and a case for each kind of input (empty,
@@ -35,6 +36,7 @@ from tfsmith.testing.conformance.runner import Verdict
 
 _PACKAGES = {"onnx": "onnxruntime"}
 """What runs the cases, where the engine is called otherwise."""
+_UNSEEN = "no case has them"
 _SHOWN = 160
 _OFTEN = 50
 _WIDE_TYPES = ("int64", "uint32", "uint64")
@@ -44,9 +46,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("engine")
     parser.add_argument("names", nargs="*", help="ops and families; all by default")
+    parser.add_argument("--merge", action="store_true", help="enter the cases of the named ones into the table")
     parser.add_argument("--verdicts", type=Path, help="a file that keeps how each case went")
     given = parser.parse_intermixed_args()
-    rows: dict[str, dict[str, dict[str, Any]]] = {}
+    version = installed(_PACKAGES.get(given.engine, given.engine))
+    path = FOLDER / f"{given.engine}-{version}.jsonl"
+    rows = _rows_of(path) if given.merge else {}
     counts: Counter[str] = Counter()
     versions = set()
     for case, answer, by, verdict in _verdicts(given.engine, given.names, given.verdicts):
@@ -54,15 +59,15 @@ def main() -> None:
         counts[verdict.kind] += 1
         if answer is not None and answer.kind != "lacks":
             _enter(rows, case, answer, verdict)
-    version = installed(_PACKAGES.get(given.engine, given.engine))
-    header = {"engine": given.engine, "version": version, "tensorflow": sorted(versions), "cases": counts.total()}
+    total = sum(1 for _ in all_cases(())) if given.merge else counts.total()
+    header = {"engine": given.engine, "version": version, "tensorflow": sorted(versions), "cases": total}
     lines = [json.dumps({"op": op, "types": _sorted(rows[op])}) for op in sorted(rows)]
     text = "\n".join((json.dumps(header), *lines)) + "\n"
-    if given.names:
+    if given.names and not given.merge:
         print(text)
     else:
         FOLDER.mkdir(exist_ok=True)
-        (FOLDER / f"{given.engine}-{version}.jsonl").write_text(text)
+        path.write_text(text)
     print(", ".join(f"{count} {kind}" for kind, count in sorted(counts.items())))
 
 
@@ -84,6 +89,19 @@ def _verdicts(engine: str, names: list[str], kept: Path | None) -> Iterator[tupl
         yield case, answers.by_digest.get(digest(case)), answers.version, verdict
 
 
+def _rows_of(path: Path) -> dict[str, dict[str, dict[str, Any]]]:
+    """The rows of a table as `_enter` makes them. How often cases were equal counts once more for what is run again."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in map(json.loads, path.read_text().splitlines()[1:]):
+        for key, told in row["types"].items():
+            unseen = {condition for condition in (EMPTY, WIDE) if told.get(condition) == _UNSEEN}
+            kept = {name: value for name, value in told.items() if name not in unseen}
+            attrs = {name: set(values) for name, values in told.get("attrs", {}).items()}
+            seen = {EMPTY, WIDE} - unseen
+            found.setdefault(row["op"], {})[key] = {"equal": 0, "wrong": [], **kept, "attrs": attrs, "seen": seen}
+    return found
+
+
 def _sorted(types: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """The rows of an op in order. Empty tensors and wide integers that no case has are not proven."""
     found = {}
@@ -92,7 +110,7 @@ def _sorted(types: dict[str, dict[str, Any]]) -> dict[str, Any]:
         may_be_wide = any(kind in key for kind in _WIDE_TYPES)
         for condition in (EMPTY, WIDE) if may_be_wide else (EMPTY,):
             if condition not in row["seen"]:
-                row.setdefault(condition, "no case has them")
+                row.setdefault(condition, _UNSEEN)
         attrs = {name: sorted(values) for name, values in sorted(row["attrs"].items())}
         told = {name: value for name, value in row.items() if name != "seen"}
         found[key] = {name: value for name, value in {**told, "attrs": attrs}.items() if value}
