@@ -3,7 +3,7 @@
     python -m tools.make_proven openvino            all cases; a few minutes
     python -m tools.make_proven openvino TopKV2     prints what it would write for some ops or families; writes nothing
     python -m tools.make_proven openvino --verdicts FILE      keeps how each case went, and runs only cases that are new
-    python -m tools.make_proven openvino --merge Erfc Pow     enters what these ops' cases say into the table that is there
+    python -m tools.make_proven openvino --merge Erfc Pow     enters what these ops' cases say into the table
 
 The file has a line with the versions, then one for each op. For each combination of types: how many cases were equal,
 the classes of attributes in them, the attributes of cases that were wrong, and a case for each kind of input (empty,

@@ -13,7 +13,7 @@ import numpy
 
 from tfsmith.ir.node import Attr, Node
 from tfsmith.ir.types import as_dtype
-from tfsmith.ops.samples import Case, case, chain, numbers, samples
+from tfsmith.ops.samples import Case, case, chain, numbers, samples, string, texts
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -277,3 +277,31 @@ def _encode_jpeg_quality(op: str) -> Iterator[Case]:
         nodes = [Node("e", op, ("x", "q"), {}), Node("y", "DecodeJpeg", ("e",), {})]
         yield chain(op, f"quality {quality}", nodes, {"x": image, "q": numpy.array(quality, "int32")}, ["y:0"])
     yield case(op, image, numpy.array(101, "int32"), name="quality 101")
+
+
+_WEBP = {
+    "lossless": bytes.fromhex(
+        "5249464636000000574542505650384c2a0000002f02c000005f20164cce11e46f1bc354dca162fe13db41412349cdf74af3"
+        "84273ce138a2ff71e8ea8bdf"
+    ),
+    "lossy": bytes.fromhex(
+        "5249464634000000574542505650382028000000d001009d012a03000400014026259c0274010efa61ac0000f6bed5ff24f1"
+        "5932a193bd1a4b000000"
+    ),
+    "transparent": bytes.fromhex(
+        "5249464636000000574542505650384c2a0000002f02c000105f20164cce11e46f1bc354dca1622812fa41412349cdf74af3"
+        "84273ce138a2ff71e8ea8bdf"
+    ),
+}
+"""Files that Pillow wrote: 4 rows of 3 pixels."""
+
+
+@samples("DecodeWebP", exact=True)
+def _webp(op: str) -> Iterator[Case]:
+    for name, data in _WEBP.items():
+        for channels in (0, 3, 4):
+            yield case(op, string(data), name=f"{name}, {channels} channels", channels=channels)
+    yield case(op, string(_WEBP["lossless"]), name="one channel", channels=1)
+    yield case(op, string(_WEBP["lossless"][:30]), name="cut off")
+    yield case(op, string(b"no image"), name="no image")
+    yield case(op, texts([_WEBP["lossless"]]), name="a vector", unknown=True)

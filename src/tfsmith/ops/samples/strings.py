@@ -270,3 +270,11 @@ def _decode(op: str) -> Iterator[Case]:
     yield case(op, texts([b"", b"YQ", b"YQ==", b"_-8", b"aGVsbG8"]), name="texts")
     for bad in (b"a", b"a+b/", b"YQ="):
         yield case(op, texts([bad]), name=repr(bad))
+
+
+@samples("UnicodeScript", exact=True)
+def _unicode_script(op: str) -> Iterator[Case]:
+    for start in (0, 0x300, 0x900, 0x3040, 0x10000, 0x1F600, 0x20000, 0xE0000):
+        yield case(op, numpy.arange(start, start + 16 * 64, 16, dtype="int32"), name=f"from {start:x} on")
+    yield case(op, numpy.array([[-1, 0x10FFFF], [0x110000, 2**31 - 1]], "int32"), name="what is none")
+    yield case(op, numpy.zeros(0, "int32"), name="empty")

@@ -1,4 +1,6 @@
-"""Values of ops that read and write image files: PNG, JPEG, GIF and BMP. Only writing JPEG needs Pillow."""
+"""Values of ops that read and write image files: PNG, JPEG, GIF, BMP, WebP. Only to write JPEG and to read WebP needs
+Pillow.
+"""
 
 from __future__ import annotations
 
@@ -445,6 +447,34 @@ def _decode_bmp(contents: NDArray[Any], *, channels: int) -> Any:
     if data[:2] != b"BM":
         raise OpError("the contents are no BMP file")
     return _bmp(data, channels)
+
+
+@value("DecodeWebP")
+def _decode_webp(contents: NDArray[Any], *, channels: int) -> Any:
+    if channels not in (0, 3, 4):
+        raise OpError(f"a WebP file has 3 or 4 channels, not {channels}")
+    return _webp(_contents(contents), channels)
+
+
+def _webp(data: bytes, channels: int) -> NDArray[Any]:
+    """The one frame of a WebP file."""
+    if data[:4] != b"RIFF" or data[8:12] != b"WEBP":
+        raise OpError("the contents are no WebP file")
+    try:
+        from PIL import Image
+    except ImportError:
+        raise UnsupportedError("reading a WebP file needs Pillow", remedy="pip install 'tfsmith[image]'") from None
+    try:
+        with Image.open(io.BytesIO(data), formats=["WEBP"]) as image:
+            depth = 4 if image.mode == "RGBA" else 3
+            if getattr(image, "is_animated", False):
+                raise UnsupportedError("a WebP file with several pictures cannot be read", remedy="give it one picture")
+            if channels not in (0, depth):
+                raise OpError(f"the image has {depth} channels, not {channels}")
+            _limited(image.height, image.width, depth)
+            return numpy.asarray(image.convert("RGBA" if depth == 4 else "RGB"))[None]
+    except (OSError, ValueError, SyntaxError) as error:
+        raise OpError(f"the WebP file cannot be read: {error}") from error
 
 
 @value("DecodeImage")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import itertools
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy
@@ -550,6 +552,22 @@ def _encoded(points: Iterable[int], codec: str, errors: bytes, replacement: int)
             raise OpError(f"{point} is no code point")
         elif errors == b"replace":
             yield chr(replacement).encode(codec)
+
+
+@value("UnicodeScript")
+def _unicode_script(x: NDArray[Any]) -> Any:
+    """The number that ICU gives the script of each code point; -1 for what is none."""
+    table = _scripts()
+    known = (x >= 0) & (x < len(table))
+    return numpy.where(known, table[numpy.where(known, x, 0)], -1).astype(numpy.int32)
+
+
+@cache
+def _scripts() -> NDArray[Any]:
+    data = zlib.decompress(Path(__file__).with_name("unicode_scripts.zlib").read_bytes())
+    runs = len(data) // 6
+    lengths, scripts = numpy.frombuffer(data, "<u4", runs), numpy.frombuffer(data, "<i2", offset=4 * runs)
+    return numpy.repeat(scripts, lengths)
 
 
 @value("UnicodeTranscode")
