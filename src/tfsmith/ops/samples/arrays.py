@@ -318,7 +318,7 @@ _CUTS: tuple[tuple[str, tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[
     ("empty", (2, 0), (1, 4), (1, 1), {}),
     ("begin mask", (1, 1), (3, 3), (1, 1), {"begin_mask": 2}),
     ("end mask", (1, 1), (2, 2), (1, 1), {"end_mask": 1}),
-    ("one element, begin mask", (1, 1), (2, 2), (1, 1), {"shrink_axis_mask": 1, "begin_mask": 1}),
+    ("one element, begin mask alone", (1, 1), (2, 2), (1, 1), {"shrink_axis_mask": 1, "begin_mask": 1}),
     ("one element, end mask", (1, 1), (2, 2), (1, 1), {"shrink_axis_mask": 2, "end_mask": 2}),
     ("one element, both masks", (1, 1), (2, 2), (1, 1), {"shrink_axis_mask": 1, "begin_mask": 1, "end_mask": 1}),
     ("new axis, begin and end mask", (1, 1), (2, 2), (1, 1), {"new_axis_mask": 1, "begin_mask": 1, "end_mask": 1}),
