@@ -1,1 +1,0 @@
-"""F2: bytes on disk <-> the model in memory, a folder per family of formats."""

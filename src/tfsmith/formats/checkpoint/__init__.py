@@ -1,1 +1,0 @@
-"""Checkpoints of both versions, and the tables that they are made of."""

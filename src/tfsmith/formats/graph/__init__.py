@@ -1,1 +1,0 @@
-"""Graphs: TensorProto, NodeDef, GraphDef, MetaGraphDef."""

@@ -1,1 +1,0 @@
-"""What is known of TensorFlow's ops, declared once: families, traits, shape functions, values in numpy."""

@@ -1,1 +1,0 @@
-"""F5: what people look at. Works on `ir` alone."""
