@@ -1,11 +1,13 @@
-"""Finds checkpoints by prefix, folder or `checkpoint` file, and opens them, whatever their version."""
+"""Checkpoints: found by prefix, folder or `checkpoint` file, and opened, whatever their version."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Mapping, Sequence
+from math import prod
 from pathlib import Path
+from typing import Any
 
 from tfsmith.errors import (
     CorruptFileError,
@@ -13,16 +15,18 @@ from tfsmith.errors import (
     NotFoundInModelError,
     TfsmithError,
     UnreadableFileError,
+    UnsupportedError,
     UsageError,
     WrongFileError,
 )
-from tfsmith.formats.kinds import STATE_FILE, refuse_foreign, sniff
+from tfsmith.formats import STATE_FILE, refuse_foreign, sniff
 from tfsmith.ir.model import Checkpoint
 from tfsmith.ir.tensor import Tensor
-from tfsmith.limits import MAX_STATE_FILE
+from tfsmith.ir.types import DType, Shape
+from tfsmith.limits import MAX_RANK, MAX_STATE_FILE
 from tfsmith.records import record
-from tfsmith.storage.span import open_file
-from tfsmith.wire.messages import new, parse
+from tfsmith.storage import open_file
+from tfsmith.wire import new, parse
 
 __all__ = [
     "CheckpointState",
@@ -36,6 +40,9 @@ __all__ = [
     "prefixes_in",
     "latest_prefix",
     "step_of",
+    "is_slice_key",
+    "read_shape",
+    "require_numpy_rank",
 ]
 
 _REMEDY = "pass the prefix of the checkpoint itself"
@@ -275,3 +282,47 @@ def _only(folder: Path, there: list[Path]) -> Path:
     names = ", ".join(path.name for path in there) or "none"
     what = f"the folder has no `checkpoint` file that says which of its {len(there)} checkpoints is the latest"
     raise UnreadableFileError(what, path=folder, remedy=f"pass one by its prefix or by {{step}}: {names}")
+
+
+def is_slice_key(key: bytes) -> bool:
+    """Whether a key of a table belongs to a slice: those begin with the number 0, which no name does."""
+    return key[:1] == b"\x00"
+
+
+_MAX_BYTES = 1 << 63
+
+
+def read_shape(proto: Any, kind: DType, *, path: str, where: str) -> Shape:
+    """The shape in a `TensorShapeProto` of a stored tensor.
+
+    Raises:
+        CorruptFileError: A dimension is unknown or negative, there are too many, or they multiply to too much.
+    """
+    dims = tuple([dim.size for dim in proto.dim])
+    flaw = None
+    if proto.unknown_rank or len(dims) > MAX_RANK or (dims and min(dims) < 0):
+        flaw = "cannot be"
+    elif prod(dim for dim in dims if dim) * max(kind.itemsize, 1) >= _MAX_BYTES:  # numpy counts so, too
+        flaw = "is larger than any memory"
+    if flaw is not None:
+        what = f"its shape {Shape(dims)} {flaw}"
+        raise CorruptFileError(what, path=path, where=where, remedy="the file is damaged; fetch it again")
+    return Shape(dims)
+
+
+def require_numpy_rank(shape: Shape, *, path: str, where: str) -> None:
+    """Refuses a shape of more dimensions than an array can have (32 or 64, by numpy's release).
+
+    Raises:
+        UnsupportedError: It has more.
+    """
+    import numpy
+
+    rank = shape.rank or 0
+    if rank <= 32:
+        return
+    try:
+        numpy.empty((0,) * rank)
+    except ValueError as error:
+        what = f"numpy cannot hold a tensor of rank {rank}"
+        raise UnsupportedError(what, path=path, where=where, remedy="leave this tensor out") from error

@@ -1,4 +1,8 @@
-"""What the name of an output means: one table from endings to kinds of files, the same for every verb and in Python."""
+"""F2: bytes on disk <-> the model in memory, a module or a folder per family of formats.
+
+Here: what a file is, by its content, and what the name of an output means: one table from endings to kinds of files,
+the same for every verb and in Python.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,8 @@ from typing import TYPE_CHECKING, Literal
 from tfsmith.errors import CorruptFileError, OutputError, UsageError, WrongFileError
 from tfsmith.ir.model import Kind
 from tfsmith.records import record, replace
-from tfsmith.storage.span import Span
-from tfsmith.wire.fields import BYTES, VARINT, RawField, fields
+from tfsmith.storage import Span
+from tfsmith.wire import BYTES, VARINT, RawField, fields
 
 if TYPE_CHECKING:
     from tfsmith.storage.place import Output

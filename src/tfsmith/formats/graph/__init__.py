@@ -1,4 +1,4 @@
-"""TensorProto, in all its forms, <-> `Tensor`.
+"""Graphs: a module each for NodeDef, GraphDef and MetaGraphDef; here, TensorProto, in all its forms, <-> `Tensor`.
 
 The values are in `tensor_content` (raw little-endian bytes), or in a list that the dtype names. A list may be shorter
 than the shape, and then its last value repeats; an empty one means zeros. Half and bfloat16 are 16-bit patterns in
@@ -12,16 +12,17 @@ import struct
 from collections.abc import Iterator
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.tensor import FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
-from tfsmith.ir.tensor_views import CastTensor
 from tfsmith.ir.types import DType, Shape, dtype
 from tfsmith.records import record
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import BYTES, VARINT, RawField, WritePlan, as_int32, fields, read_varint
-from tfsmith.wire.messages import new, parse
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import BYTES, VARINT, RawField, WritePlan, as_int32, fields, new, parse, read_varint
+
+if TYPE_CHECKING:
+    from tfsmith.ir.tensor_views import CastTensor
 
 __all__ = ["tensor_from_message", "tensor_from_span", "plan_tensor", "shape_from_message", "set_shape"]
 
@@ -184,6 +185,8 @@ def _list_bytes(message: Any, kind: DType) -> bytes:
 
 def plan_tensor(tensor: Tensor) -> WritePlan:
     """A TensorProto, encoded as TensorFlow's Python does it; values in a file stay spans until streamed."""
+    from tfsmith.ir.tensor_views import CastTensor  # who only reads needs no views
+
     head = new("TensorProto")
     head.dtype = tensor.dtype.number
     set_shape(head.tensor_shape, tensor.shape)

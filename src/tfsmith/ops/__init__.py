@@ -1,5 +1,6 @@
-"""Families of ops that play one part in a graph. Everybody asks these sets; nobody else keeps a list of op names.
+"""F2: what is known of TensorFlow's ops, declared once: families here, then traits, shape functions, values in numpy.
 
+A family is ops that play one part in a graph. Everybody asks these sets; nobody else keeps a list of op names.
 Importing this costs a fraction of a millisecond and needs nothing but `records`.
 """
 
@@ -11,17 +12,29 @@ from types import MappingProxyType
 from tfsmith.records import record
 
 __all__ = [
+    "ACTIVATIONS",
+    "ADDS",
     "ALLOCATIONS",
     "ARITHMETIC",
     "BATCH_NORMS",
+    "BESIDE_CONVOLUTIONS",
+    "BIASES",
+    "BOUNDS",
     "CALLS",
+    "CELLS",
+    "COMPARISONS",
     "CONTROL_FLOW",
     "CONVOLUTIONS",
+    "COUNTS",
+    "CUDNN_LAYERS",
     "Call",
     "DIRECT_CALLS",
     "ENTERS",
     "EXITS",
     "FILES_OF_TABLES",
+    "FILLS",
+    "GATES",
+    "GATHERS",
     "GIVEN",
     "HANDLE_ENDS",
     "HANDLE_FACTS",
@@ -36,29 +49,37 @@ __all__ = [
     "LOOPS",
     "MERGES",
     "MOVES",
+    "NAMED_BY_ATTR",
     "NEVER_OUTPUTS",
     "NEXT_ITERATIONS",
+    "OF_WEIGHTS",
     "ORDERING",
-    "NAMED_BY_ATTR",
     "PASSES_ON",
     "PIPELINES",
     "PLACEHOLDERS",
+    "POOLS",
     "PRODUCTS",
+    "PROTO_CODECS",
     "REDUCTIONS",
     "REF_WRITES",
     "RESTORES",
+    "REVERSES",
     "SAVER_OPS",
     "SAVES",
     "SHAPES",
-    "PROTO_CODECS",
     "SHAPE_INPUTS",
-    "SIZE_JOINS",
     "SHAPE_MATH",
     "SHAPE_QUERIES",
+    "SHARES",
+    "SIZE_JOINS",
+    "SLICES",
     "SOME_OF_INPUT",
+    "SPLITS",
     "SWITCHES",
     "TABLES",
     "TABLE_FILLS",
+    "TO_GATES",
+    "UNROUNDED",
     "VARIABLES",
     "WHOLE_REFUSALS",
     "WITHOUT_OUTPUTS",
@@ -119,7 +140,7 @@ SOME_OF_INPUT = PASSES_ON | _ops(
 )
 """Their outputs hold values of their first input, and no others but those of inputs beside it."""
 
-MOVES = (
+UNROUNDED = (
     PASSES_ON
     | (SOME_OF_INPUT - {"Cast"})
     | _ops(
@@ -245,10 +266,6 @@ PROTO_CODECS = _ops("DecodeProtoV2 EncodeProto")
 NAMED_BY_ATTR = _ops("FixedUnigramCandidateSampler")
 """They read a file only if an attribute names one."""
 BATCH_NORMS = _ops("FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 _FusedBatchNormEx")
-PRODUCTS = _ops("MatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum")
-"""They multiply each number of a weight once for each row."""
-CONVOLUTIONS = _ops("Conv2D Conv3D DepthwiseConv2dNative Conv2DBackpropInput")
-"""They multiply each number of a weight once for each place of an image."""
 GIVEN = _ops("Const Placeholder NoOp")
 """They compute nothing."""
 LEAST_RANK: Mapping[str, int] = MappingProxyType({"Where": 1})
@@ -278,3 +295,75 @@ NEVER_OUTPUTS = (
     )
 )
 """Ends of a graph that are no answer of a model."""
+
+# Elements that stay as they are
+
+MOVES = PASSES_ON | _ops("Reshape ExpandDims Squeeze Tile BroadcastTo Cast EnsureShape CheckNumerics")
+"""They give the same elements in another shape, or repeat them."""
+SLICES = _ops("StridedSlice Slice")
+SPLITS = _ops("Split SplitV Unpack")
+GATHERS = _ops("Gather GatherV2 ResourceGather")
+"""They look up rows of input 0 by input 1."""
+REVERSES = _ops("Reverse ReverseV2 ReverseSequence")
+FILLS = _ops("Fill ZerosLike OnesLike")
+COUNTS = _ops("Range Cumsum")
+"""They number elements."""
+
+# Arithmetic
+
+ADDS = _ops("Add AddV2")
+BIASES = ADDS | {"BiasAdd", "BiasAddV1"}
+COMPARISONS = _ops("Equal NotEqual Greater GreaterEqual Less LessEqual")
+BOUNDS = _ops("ClipByValue Minimum Maximum")
+PRODUCTS = _ops("MatMul _FusedMatMul BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum")
+SHARES = _ops("Softmax LogSoftmax Sigmoid")
+"""What a classifier ends in."""
+ACTIVATIONS = _ops("Relu Relu6 LeakyRelu Elu Selu Softplus Tanh Sigmoid")
+OF_WEIGHTS = _ops(
+    "Cast ExpandDims Squeeze Reshape Transpose Mul Dequantize QuantizeAndDequantizeV2 FakeQuantWithMinMaxArgs "
+    "FakeQuantWithMinMaxVars FakeQuantWithMinMaxVarsPerChannel"
+)
+"""What may be done to a weight before it is used: moved, quantized, scaled (as a batch norm is folded into it)."""
+
+# Convolutions
+
+CONVOLUTIONS: Mapping[str, tuple[str, int]] = MappingProxyType(
+    {
+        "Conv2D": ("plain", 2),
+        "_FusedConv2D": ("plain", 2),
+        "Conv3D": ("plain", 3),
+        "DepthwiseConv2dNative": ("depthwise", 2),
+        "_FusedDepthwiseConv2dNative": ("depthwise", 2),
+        "Conv2DBackpropInput": ("transposed", 2),
+        "Conv3DBackpropInputV2": ("transposed", 3),
+    }
+)
+"""What kind of convolution an op is, and how many axes its kernel, input 1, is wide in."""
+POOLS: Mapping[str, str] = MappingProxyType({"Mean": "average", "Max": "max", "AvgPool": "average", "MaxPool": "max"})
+BESIDE_CONVOLUTIONS = (
+    PASSES_ON
+    | BATCH_NORMS
+    | BIASES
+    | BOUNDS
+    | ACTIVATIONS
+    | _ops("IdentityN Sub Mul Pad PadV2 MirrorPad SpaceToBatchND BatchToSpaceND Reshape Squeeze ExpandDims")
+    | set(POOLS)
+)
+"""What lies between the convolutions of one block."""
+
+# Recurrent layers
+
+GATES = _ops("Sigmoid ClipByValue Minimum Relu6")
+"""A sigmoid, or the straight lines that stand for one."""
+TO_GATES = PASSES_ON | SPLITS | SLICES | BIASES | BOUNDS | _ops("ConcatV2 Reshape Sub Mul Relu6")
+"""What lies between a product and a gate."""
+CELLS: Mapping[str, tuple[str, int, int]] = MappingProxyType(
+    {
+        "LSTMBlockCell": ("LSTM", 3, 4),
+        "BlockLSTM": ("LSTM", 4, 4),
+        "BlockLSTMV2": ("LSTM", 4, 4),
+        "GRUBlockCell": ("GRU", 2, 2),
+    }
+)
+"""Ops that are a cell or a loop of it: what they are, which input is the kernel, and how many columns a unit has."""
+CUDNN_LAYERS = _ops("CudnnRNN CudnnRNNV2 CudnnRNNV3")

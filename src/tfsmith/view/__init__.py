@@ -1,4 +1,7 @@
-"""Sections of text and tables as plain text, made safe for a terminal, and numbers as people read them."""
+"""F5: what people look at. Works on `ir` alone.
+
+Here: sections of text and tables as plain text, made safe for a terminal, and numbers as people read them.
+"""
 
 from __future__ import annotations
 
