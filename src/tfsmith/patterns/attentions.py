@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tfsmith.ir.node import Endpoint
-from tfsmith.ops.layers import SLICES, SPLITS
+from tfsmith.ops import SLICES, SPLITS
 from tfsmith.patterns.algebra import Atom, Label, Value, bound_of, class_of
 from tfsmith.patterns.causal import shows_causal
 from tfsmith.patterns.formula import Search, labels_of

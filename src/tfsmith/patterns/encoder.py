@@ -8,17 +8,15 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tfsmith.errors import Note
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, free_name
 from tfsmith.ir.body_editor import BodyEditor
 from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import free_name
 from tfsmith.ir.node import Attr, Endpoint, Node, parse_input
 from tfsmith.ir.recipe import Match, Miss, Query, Repeat, Unit, Variant
 from tfsmith.ir.types import DType, dtype_named
-from tfsmith.ops.families import PASSES_ON, SHAPES, VARIABLES
+from tfsmith.ops import COMPARISONS, PASSES_ON, SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import COMPARISONS
 from tfsmith.ops.sizes import Size
 from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Product, Reading, Value, constant_of, is_close

@@ -9,9 +9,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfsmith.ir.node import Endpoint, Node, parse_input
-from tfsmith.ops.families import PASSES_ON, PLACEHOLDERS
+from tfsmith.ops import BIASES, COUNTS, FILLS, GATHERS, MOVES, PASSES_ON, PLACEHOLDERS, PRODUCTS, SLICES, SPLITS
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import BIASES, COUNTS, FILLS, GATHERS, MOVES, PRODUCTS, SLICES, SPLITS
 from tfsmith.patterns.algebra import Atom, Value
 from tfsmith.patterns.architecture import Stack, find_stacks
 from tfsmith.patterns.causal import is_causal
