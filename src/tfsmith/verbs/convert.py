@@ -220,7 +220,8 @@ def convert(
     source = source if shared.get("tags") is None else source.alone()
     if like is not None:
         found = weights_of(source)
-        source = records.replace(Model("checkpoint", (), found, path=source.path), origins=(*source.origins, *found.files))
+        files_read = (*source.origins, *found.files)
+        source = Model("checkpoint", (), found, path=source.path, origins=files_read)
     edits = SignatureEdits(
         asked_signatures(add_signatures, None, None, ""),
         dict(rename_signatures or {}),
