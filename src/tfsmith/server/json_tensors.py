@@ -28,6 +28,8 @@ __all__ = [
 
 _EXACT = {"float32": 2**24 - 1, "float64": 2**53 - 1, "float16": 2**11 - 1, "bfloat16": 2**8 - 1}
 """The largest whole number below which all are floats of the type."""
+_WHOLE_RANGE = 3e38
+"""Numbers up to here are finite as float32 and float64."""
 _SHOWN = 60
 _LARGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 """What only a body has that may hold a number beyond float64; the rare case, for it is slower to read."""
@@ -189,6 +191,8 @@ def _exact(array: NDArray[Any], element: Any, kind: str, key: str) -> NDArray[An
         is_lossy = max(-int(array.min()), int(array.max())) > _EXACT.get(kind, 0)
         found = array.astype(element)
     else:
+        if element.itemsize >= 4 and abs(array).max() <= _WHOLE_RANGE:  # not of NaN
+            return array.astype(element)
         with numpy.errstate(over="ignore"):
             found = array.astype(element)
         is_lossy = bool((numpy.isfinite(array) & ~numpy.isfinite(found.astype(array.dtype))).any())
@@ -351,8 +355,7 @@ def _plain(array: NDArray[Any]) -> list[str]:
     values = wide.reshape(-1).tolist()
     texts = [f"{value:.6g}" for value in values]
     digits = 17 if wide.dtype == numpy.float64 else 9
-    with numpy.errstate(over="ignore"):
-        differs = numpy.array(texts, dtype=numpy.float64).astype(wide.dtype) != wide.reshape(-1)
+    differs = numpy.array([float(text) for text in texts]).astype(wide.dtype) != wide.reshape(-1)
     for index in numpy.flatnonzero(differs):
         texts[index] = f"{values[index]:.{digits}g}"
     return [_NAMES.get(text) or (text if "." in text or "e" in text else f"{text}.0") for text in texts]
