@@ -11,7 +11,16 @@ STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.p
 FUZZ_SECONDS ?= 300
 FUZZ_TARGETS := graphdef text metagraph savedmodel riegeli index snappy version1 npz safetensors state recipe-toml recipe-pb replace engine verbs scan scan-zip scan-tar scan-keras
 
-.PHONY: demo test check check-all fuzz fuzz-long audit sbom bench story stories docs wheel clean help
+# Tests start many processes; each would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
+define LINT
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+endef
+
+.PHONY: demo test lint check check-all fuzz fuzz-long audit sbom bench story stories docs wheel clean help
 
 help:
 	@echo "make demo    a venv, tfsmith with its engine, and the whole story on a small BERT, without TensorFlow"
@@ -88,21 +97,19 @@ $(VENV)/.docs: $(VENV)/.check
 	@touch $@
 
 check: $(VENV)/.check
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(LINT)
 	$(BIN)/python -m pytest -q -m "not tensorflow and not slow" -n 2 --dist loadfile $(UNIT)
 
 check-all: $(VENV)/.check-all web/node_modules/.package-lock.json
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(LINT)
 	$(BIN)/python -m pytest -q -m "not tensorflow" -n 2 --dist loadfile tests
 
-test: $(VENV)/.op web/node_modules/.package-lock.json chromium
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+lint: $(VENV)/.test
+	$(LINT)
+
+# Types keep one core busy for a while; the compiler of the op, npm and apt work beside them.
+test: $(VENV)/.test
+	$(MAKE) --jobs 4 --output-sync=target lint $(VENV)/.op web/node_modules/.package-lock.json chromium
 	$(BIN)/python -m pytest -n 2 --dist loadfile tests
 
 # Where atheris has no wheel for this Python, our own loop does the same without looking for new paths.

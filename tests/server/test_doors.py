@@ -39,7 +39,7 @@ from tfsmith.testing.half_plus import write_half_plus
 from tfsmith.testing.models import assemble
 from tfsmith.testing.values import FLOAT32, STRING
 from tfsmith.testing.weights import fixed
-from tfsmith.verbs._output import save
+from tfsmith.verbs._files import save
 
 ONE = {"instances": [[1.0]]}
 

@@ -20,7 +20,7 @@ from tfsmith.server.json_tensors import (
     serialized_examples,
 )
 from tfsmith.server.lanes import RequestError
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 
 def port(kind: str, *dims: int) -> Port:

@@ -19,7 +19,7 @@ from tests.support.serving import Server, ask, serving
 from tests.support.serving_api import api_pool, message, stub
 
 from tfsmith.testing.half_plus import write_half_plus
-from tfsmith.wire.messages import message_class
+from tfsmith.wire import message_class
 from tfsmith.wire.schema import schema
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,7 @@ from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import ENGINES, Compiled, LackError, Options, Port, engine_named
 from tfsmith.engines.split import SPLIT, compile_split
 from tfsmith.errors import EngineError, TfsmithError, UsageError
-from tfsmith.storage.sink import explained
+from tfsmith.storage import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

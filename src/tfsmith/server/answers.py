@@ -124,7 +124,7 @@ class Service:
 
 def signature_map(servable: Servable) -> Any:
     """The signatures of a model, as TensorFlow Serving's SignatureDefMap."""
-    from tfsmith.wire.messages import new
+    from tfsmith.wire import new
 
     found = new("serving.SignatureDefMap")
     for key, signature in servable.signatures.items():

@@ -240,7 +240,7 @@ def serialized_examples(request: Mapping[str, Any]) -> NDArray[Any]:
     """
     import numpy
 
-    from tfsmith.wire.messages import new
+    from tfsmith.wire import new
 
     examples = request.get("examples")
     if not isinstance(examples, list):

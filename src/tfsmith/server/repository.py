@@ -68,7 +68,7 @@ def read_model_config(path: str | os.PathLike[str]) -> list[ModelConfig]:
     """
     from google.protobuf import text_format
 
-    from tfsmith.wire.messages import new
+    from tfsmith.wire import new
 
     message = new("serving.ModelServerConfig")
     try:

@@ -15,11 +15,11 @@ from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.types import Shape
 from tfsmith.records import record, replace
-from tfsmith.storage.span import is_remote
-from tfsmith.verbs._arguments import checked
+from tfsmith.storage import is_remote
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import Result, open_model
 from tfsmith.verbs.run import engine_options
-from tfsmith.view.text import Section, plural
+from tfsmith.view import Section, plural
 
 if TYPE_CHECKING:
     from tfsmith.server.repository import ModelConfig
