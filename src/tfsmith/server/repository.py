@@ -15,7 +15,7 @@ from tfsmith.engines.runner import Runner
 from tfsmith.errors import TfsmithError, UnreadableFileError, UsageError
 from tfsmith.ir.model import SERVING_DEFAULT, Model, Signature, TensorInfo
 from tfsmith.ir.types import dtype_named
-from tfsmith.ops.families import LOOPS
+from tfsmith.ops import LOOPS
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.records import field, record, replace
 from tfsmith.server.lanes import Lane, Limits, RequestError

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 import traceback
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
@@ -172,8 +173,30 @@ class _Door:
                 parts.append(part)
         if size > most:
             raise self._too_large()
-        body = b"".join(parts)
-        return parse_object(body) if size < _LARGE else await run_in_threadpool(parse_object, body)
+        body, coding = b"".join(parts), request.headers.get("content-encoding", "identity").lower()
+        if coding == "identity" and size < _LARGE:
+            return parse_object(body)
+        found: dict[str, Any] = await run_in_threadpool(lambda: parse_object(self._decoded(body, coding)))
+        return found
+
+    def _decoded(self, body: bytes, coding: str) -> bytes:
+        """A body as it was before the client compressed it, within the limit of size."""
+        if coding == "identity":
+            return body
+        if coding != "gzip":
+            raise RequestError(
+                "INVALID_ARGUMENT", f"Content-Encoding {coding[:40]} is not supported; send gzip or none"
+            )
+        unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        try:
+            found = unzip.decompress(body, self._limits.body + 1)
+        except zlib.error as error:
+            raise RequestError("INVALID_ARGUMENT", f"the request is not gzip ({error})") from error
+        if len(found) > self._limits.body:
+            raise self._too_large()
+        if not unzip.eof or unzip.unused_data:
+            raise RequestError("INVALID_ARGUMENT", "the request is not one whole gzip stream")
+        return found
 
     def _too_large(self) -> RequestError:
         return RequestError("RESOURCE_EXHAUSTED", f"the request has over {self._limits.body:,} bytes")
