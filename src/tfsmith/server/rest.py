@@ -184,9 +184,7 @@ class _Door:
         if coding == "identity":
             return body
         if coding != "gzip":
-            raise RequestError(
-                "INVALID_ARGUMENT", f"Content-Encoding {coding[:40]} is not supported; send gzip or none"
-            )
+            raise RequestError("INVALID_ARGUMENT", f"Content-Encoding {coding[:40]} is unknown; send gzip or none")
         unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
         try:
             found = unzip.decompress(body, self._limits.body + 1)
