@@ -117,11 +117,13 @@ class _Door:
         )
 
     def _run(self, lane: Lane, feeds: Mapping[str, Any], seconds: float) -> dict[str, NDArray[Any]]:
-        future = lane.submit(feeds)
+        found = lane.submit(feeds)
+        if isinstance(found, dict):
+            return found
         try:
-            return future.result(seconds)
+            return found.result(seconds)
         except FutureTimeout:
-            future.cancel()
+            found.cancel()
             raise
 
     def predict(self, request: Any, seconds: float) -> Any:
