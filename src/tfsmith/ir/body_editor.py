@@ -8,11 +8,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
-from tfsmith.errors import InvalidModelError, TfsmithError, UsageError
-from tfsmith.ir.body import BACK_EDGES, Body
+from tfsmith.errors import InvalidModelError, TfsmithError, UsageError, nearest
+from tfsmith.ir.body import BACK_EDGES, Body, free_name
 from tfsmith.ir.check import attr_problem, find_cycle, input_problems, node_problems, tensor_type
 from tfsmith.ir.graph import Function
-from tfsmith.ir.names import free_name, nearest
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, attr
 from tfsmith.ir.opdef import ArgDef, OpDef, builtin_ops
 from tfsmith.ir.tensor import Tensor, make_tensor
@@ -251,11 +250,13 @@ class BodyEditor(ABC):
         """
         self._check_open()
         for name in [name for one in nodes for name in self._listed(one)]:
-            node = self._node(name)
-            self._places.pop(name)
-            self._drop(node)
-            self._touched.discard(name)
-            self._reshaped.discard(name)
+            self._take_out(self._node(name))
+
+    def _take_out(self, node: Node) -> None:
+        self._places.pop(node.name)
+        self._drop(node)
+        self._touched.discard(node.name)
+        self._reshaped.discard(node.name)
 
     def prune(self, *tensors: Operand) -> int:
         """Removes all nodes that these tensors do not need; returns how many."""
@@ -280,8 +281,8 @@ class BodyEditor(ABC):
             node = self._nodes.get(name)
             if node is None or name in keep or self._users.get(name) or self._is_source(node):
                 continue
-            todo += [self._endpoint(text).node for text in node.inputs]
-            self.remove(name)
+            todo += [self._body.source(text) for text in node.inputs]
+            self._take_out(node)
             gone += 1
         return gone
 

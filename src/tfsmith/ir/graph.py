@@ -10,7 +10,7 @@ from tfsmith.ir.body import Body, Part
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, is_index, parse_input
 from tfsmith.ir.opdef import OpDef, OpLookup, builtin_op, builtin_ops
 from tfsmith.records import FrozenDict, Immutable, field, record
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 __all__ = ["Checker", "Function", "FunctionParts", "Graph", "Library", "Versions", "check_graph", "check_nodes"]
 
@@ -208,6 +208,9 @@ class Library(Immutable, Mapping[str, Function]):
 
     def __len__(self) -> int:
         return len(self._functions)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._functions
 
     def replace(self, functions: Mapping[str, Function]) -> Library:
         """Another library with these functions; gradients and other fields stay."""
