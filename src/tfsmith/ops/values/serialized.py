@@ -16,8 +16,7 @@ from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.arguments import check
 from tfsmith.ops.values.sparse import check_sparse
 from tfsmith.ops.values.strings import texts
-from tfsmith.wire.fields import VARINT, encode_field, encode_varint, read_varint, tag
-from tfsmith.wire.messages import parse
+from tfsmith.wire import VARINT, encode_field, encode_varint, parse, read_varint, tag
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
