@@ -23,7 +23,7 @@ from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, parse_input
 from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ir.types import Shape
-from tfsmith.ops import GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, UNROUNDED, WHOLE_REFUSALS
+from tfsmith.ops import CUTS, GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, UNROUNDED, WHOLE_REFUSALS
 from tfsmith.ops.shapes import computed_ops
 from tfsmith.passes.interface import output_shape, output_type
 from tfsmith.records import record, replace
@@ -441,12 +441,15 @@ def _has_elements(inference: Inference, body: Body, tensor: Endpoint) -> bool:
 
 
 def _empty_nodes(graph: Graph, inference: Inference) -> Iterator[Node]:
-    """Nodes that give a tensor without elements; lists of no sizes or axes do not count.
+    """Nodes that give a tensor without elements, and cuts along no axis; other lists of no sizes or axes do not count.
 
     Ops were checked for such tensors one by one, and OpenVINO dies of some chains of ops that are right alone.
     """
     for node in graph:
         if node.op in GIVEN:
+            continue
+        if node.op in CUTS and inference.known(graph, graph.inputs_of(node)[1]).dims == (0,):
+            yield node  # what OpenVINO gives for it is left over in its memory
             continue
         definition = graph.op_def(node.op)
         for number in range(1 if definition is None else definition.output_count(node.attrs)):

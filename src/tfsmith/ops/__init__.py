@@ -25,6 +25,7 @@ __all__ = [
     "COMPARISONS",
     "CONTROL_FLOW",
     "CONVOLUTIONS",
+    "CUTS",
     "COUNTS",
     "CUDNN_LAYERS",
     "Call",
@@ -270,6 +271,8 @@ GIVEN = _ops("Const Placeholder NoOp")
 """They compute nothing."""
 LEAST_RANK: Mapping[str, int] = MappingProxyType({"Where": 1})
 """They refuse a first input of fewer dimensions, but only when they run."""
+CUTS = _ops("StridedSlice")
+"""They cut along the axes that their second input lists, which may be none."""
 ORDERING = _ops("NoOp ControlTrigger")
 """They only order others."""
 WITHOUT_OUTPUTS = ORDERING | {"Assert"}
