@@ -59,23 +59,18 @@ def inputs_of(model: Model) -> tuple[Path, ...]:
     return tuple(path for path in dict.fromkeys((model.path, *model.origins, *stored)) if path is not None)
 
 
-def check_written(model: Model, *, is_kept: bool) -> None:
-    """Refuses graphs that TensorFlow would refuse to load. Decodes every node, or only those that were edited.
+def check_written(model: Model) -> None:
+    """Refuses graphs that TensorFlow would refuse to load, edited or as they were read. Decodes every node.
 
     Args:
         model: What is to be written.
-        is_kept: Whether it is the kind of file that it was read from: what nobody edited is then written back as it
-            is, byte for byte, whatever is wrong with it. The edges of an edited graph are checked all the same.
 
     Raises:
         InvalidModelError: An input is not there, two nodes have one name, an attribute is of another kind, and so on.
     """
-    if is_kept and model.raw is not None:
-        return
     try:
         for meta in model.meta_graphs:
-            if not is_kept or (meta.raw is None and meta.graph_part.raw is None):
-                check_graph(meta.graph, attrs="edited" if is_kept else "all")
+            check_graph(meta.graph, attrs="all")
     except InvalidModelError as error:
         raise error.at(model.path if error.path is None else None) from None
 
@@ -335,7 +330,7 @@ def write_main_file(model: Model, path: Path) -> None:
         OutputError: It cannot be written.
         LimitError: It would be over 2 GiB.
     """
-    check_written(model, is_kept=True)
+    check_written(model)
     message, plan = _plan(model)
     if path.suffix == ".pbtxt":
         from tfsmith.wire.text_writer import write_text_file

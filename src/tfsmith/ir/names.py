@@ -5,8 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
-__all__ = ["FreeNames", "free_name", "nearest", "shortened", "OBJECT_GRAPH_KEY", "is_optimizer_slot", "training_names"]
+__all__ = [
+    "NODE_NAME",
+    "FreeNames",
+    "free_name",
+    "nearest",
+    "shortened",
+    "OBJECT_GRAPH_KEY",
+    "is_optimizer_slot",
+    "training_names",
+]
 
+NODE_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+"""What TensorFlow takes as the name of a node."""
 _MOST_WORK = 4_000_000
 """Comparing two names takes time by the product of their lengths; this much is about a second at worst."""
 

@@ -91,7 +91,6 @@ def place_model(
     before: Model | None = None,
     inputs: Iterable[str | os.PathLike[str]] = (),
     prove: Callable[[Path], bool] | None = None,
-    keeps: bool = True,
     format: As | None = None,
     may: Collection[FileKind] = ALL_KINDS,
     shards: int | None = None,
@@ -106,7 +105,6 @@ def place_model(
         before: The model as it was opened.
         inputs: What else the command read; none of it is replaced.
         prove: Looks at what was written, where it lies for now, and says whether it is right.
-        keeps: Whether parts that nobody edited may be as their file had them, whatever is wrong with them.
         format: What to write, whatever the name says.
         may: The kinds of files that the verb writes.
         shards: The number of data files of a checkpoint; by default as many as there were.
@@ -128,8 +126,7 @@ def place_model(
         notes += foreign_assets(model, original)
     if format is None and destination.kind == "checkpoint" and original.has_graph:
         notes.append(Note("a checkpoint has no graph", (), f"write {destination.path.name}.meta to keep it"))
-    is_text = original.path is not None and original.path.suffix == ".pbtxt"
-    check_written(model, is_kept=keeps and original.kind == destination.holds and is_text == destination.text)
+    check_written(model)
     is_right = True
     with output:
         place = destination.at(output.aside)
@@ -168,7 +165,6 @@ def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[st
         before=made.source,
         inputs=made.read,
         prove=prove if options.get("verify") else None,
-        keeps=made.keeps,
         format=as_,
         may=made.kinds,
         shards=made.shards,
