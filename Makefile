@@ -9,7 +9,7 @@ UNIT := $(filter-out tests/__pycache__ tests/docs tests/examples tests/hostile t
 STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.py)))
 
 FUZZ_SECONDS ?= 300
-FUZZ_TARGETS := graphdef text metagraph savedmodel riegeli index snappy version1 npz safetensors state recipe-toml recipe-pb replace engine verbs scan scan-zip scan-tar scan-keras
+FUZZ_TARGETS := graphdef text metagraph savedmodel riegeli index snappy version1 npz safetensors state recipe-toml recipe-pb replace engine verbs scan scan-zip scan-tar hdf5 keras scan-keras
 
 .PHONY: demo test check check-all fuzz fuzz-long audit sbom bench story stories docs wheel clean help
 

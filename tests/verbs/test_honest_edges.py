@@ -354,6 +354,13 @@ def test_case_9_endings(folder: Path, says: Says) -> None:
     listed = "use .ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"
     assert said == f"error: x.pt: the ending .pt is of no kind of file that is written; {listed}\n"
     assert not {"m.onnx", "x.pt"} & {path.name for path in Path().iterdir()}
+    tfsmith.save_weights({"dense/kernel": np.ones((2, 3), np.float32)}, "w.npz")
+    for name in ("w.npz", "w.safetensors", "w.h5"):
+        if name != "w.npz":
+            tfsmith.save(tfsmith.load("w.npz"), name, as_=name[2:])  # type: ignore[arg-type]
+        assert "Wrote kept (weights, 1 tensor, " in says(0, "convert", name, "-o", "kept", "--as", "keep")
+        assert Path("kept").read_bytes() == Path(name).read_bytes()
+        Path("kept").unlink()
 
 
 def test_case_10_a_file_that_shrinks(folder: Path) -> None:
@@ -523,7 +530,9 @@ def _fits(kind: str, value: Any) -> bool:
 def test_case_13_parts_of_models(folder: Path, says: Says) -> None:
     cut = write_graph(folder, [X, node_def("y", "Identity", ["gone"], IDENTITY)])
     assert "the graph is cut off: y takes 'gone', which is not there" in says(0, "show", str(cut))
-    assert "of the first: the graph is cut off: y takes 'gone', which is not there" in says(1, "diff", str(cut), "frozen.pb")
+    assert "of the first: the graph is cut off: y takes 'gone', which is not there" in says(
+        1, "diff", str(cut), "frozen.pb"
+    )
     assert "it takes 'gone', which is not in the graph" in says(2, "freeze", str(cut), "-o", "f.pb", "--outputs", "y")
     Path("bare").mkdir()
     for ending in (".index", ".data-00000-of-00001"):

@@ -35,6 +35,7 @@ __all__ = [
 ]
 
 _FINGERPRINT = "fingerprint.pb"
+_WEIGHT_FILES = frozenset({"npz", "safetensors", "h5", "keras"})
 _DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 
 
@@ -104,6 +105,11 @@ def write_model(
     is_stale = before is not None and (model.raw is None or model.checkpoint is not before.checkpoint)
     sides = tuple(side for side in model.side_files if not (is_stale and side.name == _FINGERPRINT))
     left_out = (_FINGERPRINT,) if len(sides) < len(model.side_files) else ()
+    is_untouched = before is None or model.variables is before.variables
+    if destination.kept and destination.kind in _WEIGHT_FILES and is_untouched and _is_one_file(model.path):
+        assert model.path is not None
+        _write_plan(open_file(model.path), destination.path)
+        return Written()
     _write(replace(model, side_files=sides), destination, count, link=link)
     prefix = destination.prefix
     files = tuple(_files_of(prefix)) if prefix is not None and model.variables else ()
@@ -111,9 +117,14 @@ def write_model(
     return Written(files, linked, left_out)
 
 
+def _is_one_file(path: Path | None) -> bool:
+    """Whether weights lie in this file, and not in those that an index names."""
+    return path is not None and path.is_file() and path.suffix != ".json"
+
+
 def _write(model: Model, destination: Destination, shards: int, *, link: bool) -> None:
     path, text = destination.path, destination.text
-    if destination.kind in ("npz", "safetensors", "h5", "keras"):
+    if destination.kind in _WEIGHT_FILES:
         write_weights(model.variables, destination, keras=model.keras)
         return
     if destination.holds == "graphdef" and not text:

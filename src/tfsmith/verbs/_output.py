@@ -30,21 +30,24 @@ def save(
     model: ModelOrResult,
     path: FilePath,
     *,
-    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"]
+    | None = None,
     shards: int | None = None,
     link: bool = False,
     force: bool = False,
-    format: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+    format: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"]
+    | None = None,
 ) -> tuple[object, ...]:
     """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
 
     Args:
         model: The model, or what a verb gave that has one.
         path: Its ending decides: `.pb` a GraphDef, `.pbtxt` its text, `.meta` a MetaGraphDef with its checkpoint,
-            `.ckpt` or `.ckpt-N` a checkpoint, `.npz` and `.safetensors` its variables, a name without ending (`v1.0`
-            has none) or with a slash at its end a SavedModel folder.
+            `.ckpt` or `.ckpt-N` a checkpoint, `.npz`, `.safetensors`, `.h5` and `.keras` its variables, a name
+            without ending (`v1.0` has none) or with a slash at its end a SavedModel folder.
         as_: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
-            "safetensors", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its main file).
+            "safetensors", "h5", "keras", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its
+            main file).
         shards: The number of data files of a checkpoint; by default as many as there were.
         link: Whether to make hard links of weight files that did not change, in place of copies.
         force: Whether to replace what is there. Files that the model was read from are never replaced.
@@ -112,7 +115,7 @@ def place_model(
         force: Whether to replace what is there.
     """
     original = model if before is None else before
-    destination = destination_of(path, format, model.kind, may=may)
+    destination = destination_of(path, format, model.kind, was=original.path, may=may)
     output = destination.output((*inputs_of(original), *inputs_of(model), *inputs), force=force)
     output.check()
     notes: list[Note] = []
@@ -150,7 +153,7 @@ def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[st
         options: The verb's shared options. With `verify`, only what computes the same as the original is put in place.
     """
     as_ = options.get("as_")
-    made = result.made_for(destination_of(out, as_, result.model.kind, may=result.kinds))
+    made = result.made_for(destination_of(out, as_, result.model.kind, was=result.source.path, may=result.kinds))
     found: list[Verified] = []
 
     def prove(path: Path) -> bool:
