@@ -6,12 +6,11 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, TfsmithError
-from tfsmith.ir.body import Body, Part
-from tfsmith.ir.names import NODE_NAME
+from tfsmith.ir.body import NODE_NAME, Body, Part
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, is_index, parse_input
 from tfsmith.ir.opdef import AttrDef, OpDef, OpLookup, builtin_op, builtin_ops
 from tfsmith.records import FrozenDict, Immutable, field, record
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 __all__ = ["Checker", "Function", "FunctionParts", "Graph", "Library", "Versions", "check_graph", "check_nodes"]
 

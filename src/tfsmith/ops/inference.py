@@ -16,7 +16,7 @@ from tfsmith.ir.model import ObjectGraph
 from tfsmith.ir.node import Attr, Endpoint, Func, Node
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import UNKNOWN, DType, Shape
-from tfsmith.ops.families import CALLS, LOOPS, PASSES_ON, PLACEHOLDERS
+from tfsmith.ops import CALLS, LOOPS, PASSES_ON, PLACEHOLDERS
 from tfsmith.ops.shapes import check_run, computed_ops, infer, refusing_ops
 from tfsmith.ops.sizes import NOTHING, Conflict, Dims, Known
 from tfsmith.records import record
@@ -186,8 +186,21 @@ class Inference:
                 return None
         return None
 
+    def _looked(self, body: Body, name: str) -> bool:
+        """Finds what is known of a node that calls nothing and whose inputs are known: most are, in a file's order."""
+        node, known = body.by_name.get(name), self._facts(body).known
+        if node is None or node.op in CALLS or node.op in self._graph.library:
+            return False
+        for source, _ in self.inputs(body, node):
+            if source not in known:
+                return False
+        known[name] = self._outputs(body, node, self._said(node))
+        return True
+
     def _look(self, body: Body, name: str) -> None:
         """Finds what is known of a node or argument, after all that it depends on; without recursion."""
+        if self._looked(body, name):
+            return
         todo: list[tuple[Body, _Facts, str, tuple[Shape, ...] | None]] = [(body, self._facts(body), name, None)]
         begun: set[tuple[_Facts, str]] = set()
         computed = computed_ops()
