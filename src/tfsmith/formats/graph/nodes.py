@@ -182,8 +182,8 @@ _REMEMBERED = 256
 _MOST_REMEMBERED = 1 << 14
 _RUN = 1 << 20
 """So many bytes of small nodes are parsed at once."""
-_WINDOW = 1 << 15
-"""So many bytes are read at once where small nodes are looked into."""
+_BLOCK = 1 << 14
+"""So many bytes are read at once where the attributes of a small node are asked for."""
 _TOUCHED = 1 << 24
 """Behind so many bytes, the pages that were looked at are let go: for a byte, the system may map megabytes."""
 _DAMAGED = "the file is damaged or is of another kind; fetch it again"
@@ -192,13 +192,13 @@ _DAMAGED = "the file is damaged or is of another kind; fetch it again"
 class FileNodes:
     """Decodes the nodes of one file; nodes keep a reference to it."""
 
-    __slots__ = ("_entries", "_touched", "_whole", "_window")
+    __slots__ = ("_block", "_entries", "_touched", "_whole")
 
     def __init__(self, whole: Span) -> None:
         self._whole = whole
         self._touched = 0
+        self._block = (0, b"")
         self._entries: dict[bytes, tuple[str, Attr]] = {}
-        self._window = whole.start, b""
 
     def __reduce__(self) -> tuple[type[FileNodes], tuple[Span]]:
         return FileNodes, (self._whole,)
@@ -244,12 +244,12 @@ class FileNodes:
         return data[position:] if len(data) - position <= _REMEMBERED else None
 
     def _small(self, start: int, stop: int) -> bytes:
-        """The bytes of a small node; those behind it are read with them, for nodes are asked for in their order."""
-        first, data = self._window
-        if start < first or stop > first + len(data):
-            first, data = start, self.span(start, min(start + _WINDOW, self._whole.stop)).tobytes()
-            self._window = first, data
-        return data[start - first : stop - first]
+        """The bytes of a small node. Nodes are read one after the other, and lie so: several are read at once."""
+        first, block = self._block
+        if start < first or stop > first + len(block):
+            first, block = start, self.span(start, max(stop, min(start + _BLOCK, self._whole.stop))).tobytes()
+            self._block = first, block
+        return block[start - first : stop - first]
 
     def _small_attrs(self, data: bytes, path: str) -> dict[str, Attr] | None:
         """The attributes in the bytes of a small node; None if something about them is unusual.
