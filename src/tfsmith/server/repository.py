@@ -166,9 +166,7 @@ class Servable:
         name = f"{self.name}/{self.version}/{signature or SERVING_DEFAULT}"
         runners = [self._compile(self._model, signature, False) for _ in range(self._limits.workers)]
         self._log("compiled", lane=name, engine=f"{runners[0].engine} {runners[0].version}")
-        if (
-            "reference" in runners[0].engine and not self._lanes
-        ):  # it reads values when it runs; a copy may be half done
+        if "reference" in runners[0].engine and not self._lanes:  # it reads values when it runs, but now is the time
             for tensor in self._model.variables.values():
                 tensor.verify()
 
@@ -229,6 +227,7 @@ class _Served:
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
+        self.is_base = False
         self.available: dict[int, Servable] = {}
         self.states: dict[int, VersionStatus] = {}
         self.tried: dict[int, object] = {}
@@ -346,11 +345,9 @@ class Repository:
 
     def _poll(self, served: _Served) -> None:
         places = versions_of(served.config)
-        if (
-            served.available
-            and list(places.values()) == [Path(served.config.path)]
-            and not places.keys() & served.states
-        ):
+        if Path(served.config.path) not in places.values():
+            served.is_base |= bool(places)
+        elif served.is_base:
             return  # a base path that lost its versions is no model itself
         for version in sorted(places):
             if version not in served.available:
