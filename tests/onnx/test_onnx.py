@@ -260,6 +260,8 @@ def test_weights_beside_the_model(tmp_path: Path) -> None:
     assert placed
     assert all(offset % 4096 == 0 for offset in placed)
     assert tfsmith.verify(tmp_path / "bert.pb", tmp_path / "b.onnx")
+    assert tfsmith.convert(tmp_path / "bert.pb", tmp_path / "b.onnx", force=True)
+    assert not data.exists()  # the new file has its weights inside
 
 
 def test_over_two_gigabytes_are_refused_without_a_file_beside(tmp_path: Path) -> None:
@@ -407,14 +409,14 @@ def test_one_hot_of_what_is_out_of_range(tmp_path: Path) -> None:
     assert found.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]]
 
 
-NOTED = {"MaxPool", "MaxPool3D", "Prod", "Assert"}
-"""Ops with a warning when they are converted: runtimes make other numbers of NaN and overflows; nothing is stopped."""
+NOTED = {"MaxPool", "MaxPool3D", "MaxPoolWithArgmax"}
+"""Ops with a warning when they are converted: runtimes make other numbers of NaN."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "family", ["arrays", "boxes", "convolution", "elementwise", "flow", "indices", "matrices", "nn", "pooling",
-               "reductions", "resize"]
+               "reductions", "resize", "colors", "counts", "diagonals", "quantize", "sparse", "strings"]
 )  # fmt: skip
 def test_conformance(family: str) -> None:
     """Each lowering gives TensorFlow's answers on onnxruntime, or is refused; what TensorFlow refuses fails, too."""
@@ -431,5 +433,5 @@ def test_conformance(family: str) -> None:
             equal += kind == "equal"
             if kind == "wrong" and samples.op not in NOTED:
                 wrong.append(f"{case}: {reason}")
-    assert equal > 20
+    assert equal > 8
     assert wrong == []
