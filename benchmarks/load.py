@@ -26,7 +26,7 @@ def make_checkpoint(prefix: Path, gigabytes: float) -> Path:
     """A checkpoint of zeros with right checksums: tensors of 256 MB in one sparse file."""
     from tests.support.table_files import bundle_entry, header, table
 
-    from tfsmith.storage.span import extend, mask
+    from tfsmith.storage import extend, mask
 
     size = 256 * MB if gigabytes >= 1 else MB
     count = max(1, int(gigabytes * 1024 * MB) // size)

@@ -171,7 +171,7 @@ def _make_graph(path: Path, count: int) -> None:
     from tfsmith.ir.node import Node
     from tfsmith.ir.tensor import ArrayTensor
     from tfsmith.ir.types import Shape, dtype_named
-    from tfsmith.storage.sink import FileSink
+    from tfsmith.storage import FileSink
 
     kind, shape = dtype_named("float32"), Shape((-1, 64))
     output = {"_output_shapes": (shape,)}

@@ -13,7 +13,7 @@ __all__ = ["rows"]
 _READ = """
 import sys, time
 from google.protobuf import text_format
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 from tfsmith.wire.text_reader import text_to_wire
 text = open(sys.argv[1]).read()
 new("GraphDef")
@@ -27,8 +27,8 @@ print(time.perf_counter() - start)
 _WRITE = """
 import sys, time
 from google.protobuf import text_format
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.messages import message_class
+from tfsmith.storage import from_bytes
+from tfsmith.wire import message_class
 from tfsmith.wire.text_reader import text_to_wire
 from tfsmith.wire.text_writer import write_text
 wire = text_to_wire(open(sys.argv[1]).read(), "GraphDef")

@@ -12,8 +12,8 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.messages import message_class, new
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import message_class, new
 from tfsmith.wire.text_reader import text_to_wire
 from tfsmith.wire.text_writer import write_text
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.support.convert_models import small
 
-from tfsmith.errors import LONGEST, TfsmithError, UsageError
+from tfsmith.errors import LONGEST, TfsmithError, UsageError, shortened
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.names import shortened
 from tfsmith.ir.node import Node
 from tfsmith.passes.interface import choose_outputs, make_signatures
 

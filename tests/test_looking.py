@@ -9,7 +9,7 @@ import pytest
 from tests.support import planted
 from tests.support.helpers import python, write_files
 
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 # Runs the command with an audit hook that writes down every file opened and every deed that looking must not do.
 WATCH = """

@@ -25,7 +25,7 @@ assert tf.constant([1, 2]).numpy().tolist() == [1, 2]
 from tensorflow.core.framework.node_def_pb2 import NodeDef
 """
 BOTH = """
-from tfsmith.wire.messages import message_class
+from tfsmith.wire import message_class
 ours = message_class("NodeDef")
 assert ours is not NodeDef and ours.DESCRIPTOR is not NodeDef.DESCRIPTOR
 assert ours.DESCRIPTOR.file.pool is not NodeDef.DESCRIPTOR.file.pool

@@ -21,7 +21,7 @@ from typing import Any
 from tfsmith.engines.tensorflow_child import plain_array
 from tfsmith.formats.graph.graphdef import plan_graph
 from tfsmith.ops.samples import Case, Samples, samples_of
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 from tfsmith.testing.conformance.answers import FOLDER, Answer, Answers, digest, load_answers, pack_answers
 from tfsmith.testing.conformance.equality import difference
 

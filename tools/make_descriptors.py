@@ -12,9 +12,8 @@ from typing import Any
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from tfsmith.wire import messages as descriptors
-from tfsmith.wire.fields import WritePlan
-from tfsmith.wire.messages import full_name
+from tfsmith import wire as descriptors
+from tfsmith.wire import WritePlan, full_name
 from tfsmith.wire.schema import Field, schema
 
 _PACKAGES = {"google": "google.protobuf", "error": "tensorflow.error", "serving": "tensorflow.serving"}

@@ -25,7 +25,7 @@ from tfsmith.engines.conformance import BAD, EMPTY, FOLDER, NONFINITE, WIDE, WID
 from tfsmith.ir.node import Attr, Node
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ir.types import DType
-from tfsmith.ops.families import ID_INPUTS, LEAST_RANK, WHOLE_REFUSALS
+from tfsmith.ops import ID_INPUTS, LEAST_RANK, WHOLE_REFUSALS
 from tfsmith.ops.inference import find_conflicts
 from tfsmith.ops.samples import Case
 from tfsmith.records import replace

@@ -115,7 +115,7 @@ def _is_translated(frontend: Any, path: str) -> bool:
 
 def _probe(op: str) -> bytes:
     from tfsmith.ir.opdef import builtin_ops
-    from tfsmith.wire.messages import new
+    from tfsmith.wire import new
 
     definition = builtin_ops()[op]
     graph: Any = new("GraphDef")

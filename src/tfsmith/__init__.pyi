@@ -19,8 +19,8 @@ from tfsmith.patterns.rule import op as op
 from tfsmith.patterns.rule import rule as rule
 from tfsmith.verbs._files import graph_text as graph_text
 from tfsmith.verbs._files import load as load
+from tfsmith.verbs._files import save as save
 from tfsmith.verbs._files import verify_checksums as verify_checksums
-from tfsmith.verbs._output import save as save
 from tfsmith.verbs._shared import Result as Result
 from tfsmith.verbs.check import check as check
 from tfsmith.verbs.check import list_targets as list_targets

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -41,6 +41,8 @@ __all__ = [
     "InvalidModelError",
     "OutputError",
     "EngineError",
+    "nearest",
+    "shortened",
 ]
 
 Speller = Callable[[str, "str | None"], str]
@@ -267,3 +269,37 @@ class OutputError(TfsmithError):
 
 class EngineError(TfsmithError):
     """An engine is not installed, lacks what the model needs, or failed while it ran."""
+
+
+_MOST_WORK = 4_000_000
+"""Comparing two names takes time by the product of their lengths; this much is about a second at worst."""
+
+
+def nearest(wanted: str, names: Iterable[str], count: int = 3) -> list[str]:
+    """The names most like `wanted`, best first; empty if none is near. Bounded work, whatever the names."""
+    from difflib import get_close_matches
+
+    tail = wanted.rpartition("/")[2]
+    pool = list(names)
+    likely = [name for name in pool if tail and tail in name][:500] or pool[:2000]
+    return get_close_matches(wanted, list(_affordable(wanted, likely)), count, 0.5)
+
+
+def shortened(names: Sequence[str], size: int = 120) -> str:
+    """The first of some names, joined by commas, and how many more there are: at least one, about `size` characters."""
+    shown: list[str] = []
+    for name in names:
+        if shown and sum(map(len, shown)) + 2 * len(shown) + len(name) > size:
+            break
+        shown.append(name)
+    left = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {left} more" if left else "")
+
+
+def _affordable(wanted: str, names: Iterable[str]) -> Iterator[str]:
+    left = _MOST_WORK
+    for name in names:
+        cost = len(wanted) * len(name)
+        if cost <= left:
+            left -= cost
+            yield name

@@ -20,7 +20,7 @@ import pytest
 from tfsmith.compat import functions_text as load_order
 from tfsmith.compat.saved_model_cli import main
 from tfsmith.verbs._files import load
-from tfsmith.wire.messages import parse
+from tfsmith.wire import parse
 
 pytestmark = pytest.mark.tensorflow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tfsmith.compat.saved_model_cli import main
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 TAG_SETS = "The given SavedModel contains the following tag-sets:\n'gpu, serve'\n"
 KEYS = (

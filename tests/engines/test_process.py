@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -215,3 +216,64 @@ def test_the_child_answers_nonsense_with_an_error() -> None:
 )
 def test_errors_of_tensorflow_become_one_line(text: str, wanted: str) -> None:
     assert tensorflow_child.explain(ValueError(text))["error"] == wanted
+
+
+SERVING = """
+write_frame(answers, {"version": str(os.getpid())})
+while True:
+    said = read_frame(requests)[0]
+    write_frame(answers, {"version": str(os.getpid())} if said["do"] == "load" else {}, {} if said["do"] != "run" else {
+        "linear_regression/add:0": np.full((1, 1), 7.0)})
+"""
+
+
+def test_a_process_takes_the_next_program(
+    model: Model, child: Callable[[str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child(SERVING)
+
+    def process() -> str:
+        with tfsmith.compile(model, engine="tensorflow") as runner:
+            assert runner.run(FEEDS)["linear_regression/add:0"] == 7
+            return runner.version
+
+    first = process()
+    assert process() == first
+    with tfsmith.compile(model, engine="tensorflow") as one, tfsmith.compile(model, engine="tensorflow") as other:
+        assert one.version == first
+        assert other.version != first  # a process runs one program at a time
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
+    second = process()
+    assert second not in (first, other.version)
+    monkeypatch.chdir(tmp_path)
+    assert process() != second
+    monkeypatch.undo()
+
+
+@pytest.mark.parametrize(
+    "then",
+    [
+        pytest.param("", id="ends"),
+        pytest.param("os.kill(os.getpid(), 9)", id="is killed"),
+        pytest.param("read_frame(requests)", id="does not answer"),
+        pytest.param("read_frame(requests)\nanswers.write(b'?' * 99)", id="answers nonsense"),
+        pytest.param("read_frame(requests)\nwrite_frame(answers, {})\nread_frame(requests)", id="dies of the next"),
+    ],
+)
+def test_a_process_that_does_not_take_the_next_program_is_replaced(
+    model: Model, child: Callable[[str], None], then: str
+) -> None:
+    child(LOADED + "write_frame(answers, {}, {'linear_regression/add:0': np.full((1, 1), 7.0)})\n" + then)
+    for _ in range(2):
+        assert tfsmith.run(model, FEEDS, engine="tensorflow")["linear_regression/add:0"] == 7
+
+
+def test_a_process_without_a_program_ends_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tfsmith.engines.frames._REST", 0.01)
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as requests, os.fdopen(writer, "wb") as sender:
+        write_frame(sender, {"do": "rest"})
+        answers = io.BytesIO()
+        tensorflow_child.serve(requests, answers)  # returns, although the pipe is open
+    answers.seek(0)
+    assert read_frame(answers) == ({}, {})

@@ -7,7 +7,7 @@ import pytest
 
 import tfsmith
 from tfsmith.errors import CorruptFileError, LimitError, UnreadableFileError, UsageError
-from tfsmith.formats.checkpoint.find import read_checkpoint_state, write_checkpoint_state
+from tfsmith.formats.checkpoint import read_checkpoint_state, write_checkpoint_state
 from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.ir.tensor import ArrayTensor
 

@@ -13,8 +13,8 @@ from tfsmith.errors import CorruptFileError, TfsmithError, UnreadableFileError, 
 from tfsmith.formats.checkpoint.slices import encode_slice_key
 from tfsmith.formats.checkpoint.version1 import open_checkpoint_v1, v1_files
 from tfsmith.ir.tensor import SlicedTensor
-from tfsmith.storage.span import Span
-from tfsmith.wire.messages import new
+from tfsmith.storage import Span
+from tfsmith.wire import new
 
 
 def test_reads_every_dtype(tmp_path: Path) -> None:

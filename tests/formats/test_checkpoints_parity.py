@@ -11,16 +11,15 @@ import numpy
 import pytest
 from tests.support.table_files import block, entry, raw_table, snappy_compress, table
 
+from tfsmith.formats.checkpoint import read_checkpoint_state, write_checkpoint_state
 from tfsmith.formats.checkpoint.bundle import Bundle, StoredSlices, StoredTensor, open_bundle
-from tfsmith.formats.checkpoint.find import read_checkpoint_state, write_checkpoint_state
 from tfsmith.formats.checkpoint.table import SortedTable, decompress
 from tfsmith.formats.checkpoint.version1 import open_checkpoint_v1
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.ir.types import Shape, dtype_named
-from tfsmith.storage.span import from_bytes, open_file
-from tfsmith.wire.fields import fields, read_varint
-from tfsmith.wire.messages import parse
+from tfsmith.storage import from_bytes, open_file
+from tfsmith.wire import fields, parse, read_varint
 
 pytestmark = pytest.mark.tensorflow
 

@@ -9,9 +9,8 @@ from tests.support.riegeli_files import BLOCK, BYTES, CONTENT, GRAPH, LIBRARY, P
 
 from tfsmith.errors import CorruptFileError, UnsupportedError
 from tfsmith.formats.cpb.chunked import is_chunked, plan_chunked, read_chunked
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import fields
-from tfsmith.wire.messages import new
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import fields, new
 
 
 def saved_model(nodes: int = 6, functions: int = 3, content: int = 100) -> Any:

@@ -18,8 +18,8 @@ import pytest
 from tests.support.riegeli_files import BYTES, CONTENT, GRAPH, Parts, split
 
 from tfsmith.formats.cpb.chunked import read_chunked
-from tfsmith.storage.span import open_file
-from tfsmith.wire.messages import new
+from tfsmith.storage import open_file
+from tfsmith.wire import new
 
 pytestmark = pytest.mark.tensorflow
 

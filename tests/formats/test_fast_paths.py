@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tfsmith import storage as span_module
 from tfsmith.cli.common import DONE, run
 from tfsmith.errors import InvalidModelError
 from tfsmith.formats.graph import nodes as nodes_module
@@ -22,10 +23,8 @@ from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.passes.prune import clean_colocation, prune_library
 from tfsmith.passes.variables import CheckpointSlice, restore_sources
-from tfsmith.storage import span as span_module
-from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import FileSource, Span, from_bytes, open_file, release_pages
-from tfsmith.wire.fields import WritePlan
+from tfsmith.storage import FileSink, FileSource, Span, from_bytes, open_file, release_pages
+from tfsmith.wire import WritePlan
 
 FLOAT, STRING = dtype_named("float32"), dtype_named("string")
 DATA = bytes(range(256)) * 4096

@@ -15,8 +15,8 @@ from tfsmith.formats.graph.nodes import attr_from_span, plan_attr
 from tfsmith.ir.body import Part
 from tfsmith.ir.node import Attr
 from tfsmith.ir.opdef import ArgDef, OpDef
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.messages import parse
+from tfsmith.storage import from_bytes
+from tfsmith.wire import parse
 
 UNKNOWN = field(1999, b"from the future")
 FLOAT = attr_value(type=1)

@@ -15,9 +15,8 @@ from tfsmith.ir.body import Part
 from tfsmith.ir.model import Asset, Collection, MetaGraph, MetaInfo, Saver, Signature, TensorInfo
 from tfsmith.ir.types import Shape, dtype
 from tfsmith.records import replace
-from tfsmith.storage.span import Span
-from tfsmith.wire.fields import WritePlan
-from tfsmith.wire.messages import new, parse
+from tfsmith.storage import Span
+from tfsmith.wire import WritePlan, new, parse
 
 
 def _message() -> Any:

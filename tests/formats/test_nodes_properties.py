@@ -19,9 +19,8 @@ from tfsmith.formats.graph.nodes import attr_from_message, plan_attr, plan_node
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Attr, Func, Node
 from tfsmith.ir.tensor import OpaqueTensor, StringTensor, Tensor
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import encode_varint, tag
-from tfsmith.wire.messages import new, parse
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import encode_varint, new, parse, tag
 
 pytestmark = pytest.mark.slow
 

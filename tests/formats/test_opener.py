@@ -24,9 +24,9 @@ from tfsmith.errors import (
     WrongFileError,
     worded,
 )
-from tfsmith.formats.kinds import sniff
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.messages import new, parse
+from tfsmith.formats import sniff
+from tfsmith.storage import from_bytes
+from tfsmith.wire import new, parse
 
 GRAPH = graph_def([node_def("a", "NoOp"), node_def("b", "NoOp", ["^a"])])
 V1 = table(v1_entries({"w": (1, (2,), whole({"float_val": [1.0, 2.0]}))}))

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from tfsmith.errors import CorruptFileError
+from tfsmith.formats.checkpoint import is_slice_key
 from tfsmith.formats.checkpoint import slices as ordered_code
-from tfsmith.formats.checkpoint.slices import FULL_EXTENT, decode_slice_key, encode_slice_key, is_slice_key
+from tfsmith.formats.checkpoint.slices import FULL_EXTENT, decode_slice_key, encode_slice_key
 
 
 @pytest.mark.parametrize(

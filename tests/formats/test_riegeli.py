@@ -11,8 +11,8 @@ from tests.support.riegeli_files import BLOCK, RiegeliWriter, simple_data
 from tfsmith.errors import ChecksumError, CorruptFileError, LimitError, UnsupportedError, WrongFileError
 from tfsmith.formats.cpb import riegeli
 from tfsmith.formats.cpb.riegeli import SIGNATURE, Record, RecordFile, highwayhash64, inflate
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.fields import encode_varint
+from tfsmith.storage import from_bytes
+from tfsmith.wire import encode_varint
 
 # What google/highwayhash gives for bytes 0, 1, 2, ... under the key of bytes 0 to 31.
 KNOWN_HASHES = {

@@ -13,7 +13,7 @@ from tests.support.helpers import field, files_of, graph_def, node_def, payloads
 import tfsmith
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
-from tfsmith.wire.messages import parse
+from tfsmith.wire import parse
 
 GRAPH, META = planted.graph(), planted.meta_graph("serve")
 
@@ -51,7 +51,7 @@ def test_bytes_come_back_after_everything_was_looked_at(data: bytes, tmp_path: P
 
 @pytest.mark.parametrize("data", [b"", graph_def([]), graph_def([], library=b""), graph_def([node_def("a", "NoOp")])])
 def test_small_graph_comes_back(data: bytes, tmp_path: Path) -> None:
-    from tfsmith.wire.messages import new
+    from tfsmith.wire import new
 
     message = new("GraphDef")
     message.ParseFromString(data)

@@ -5,7 +5,7 @@ from tests.support.table_files import GOLDEN_INDEX, block, entry, place, raw_tab
 
 from tfsmith.errors import ChecksumError, CorruptFileError, TruncatedFileError
 from tfsmith.formats.checkpoint.table import SortedTable, TableWriter
-from tfsmith.storage.span import from_bytes
+from tfsmith.storage import from_bytes
 
 ENTRIES = [(b"", b"head")] + [(b"layer_%03d/kernel" % number, b"v" * (number % 7)) for number in range(200)]
 

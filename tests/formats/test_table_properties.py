@@ -19,8 +19,8 @@ from tfsmith.formats.checkpoint.table import SortedTable, decompress
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.ir.types import Shape
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.fields import encode_varint
+from tfsmith.storage import from_bytes
+from tfsmith.wire import encode_varint
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tfsmith.formats.checkpoint.slices import Box, box, extents_of, fill_slice_proto, find_flaw
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 
 def test_extents_go_through_the_proto() -> None:

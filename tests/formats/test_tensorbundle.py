@@ -27,8 +27,8 @@ from tfsmith.formats.checkpoint.bundle import StoredSlices, StoredTensor, open_b
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.ir.types import Shape, dtype_named
+from tfsmith.storage import Span, crc32c, extend, from_bytes, mask
 from tfsmith.storage.place import Output
-from tfsmith.storage.span import Span, crc32c, extend, from_bytes, mask
 
 FLOAT, INT32, STRING, VARIANT, RESOURCE = 1, 3, 7, 21, 20
 

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError, TfsmithError, UnsupportedError
+from tfsmith.formats.graph import plan_tensor, shape_from_message, tensor_from_message, tensor_from_span
 from tfsmith.formats.graph.nodes import attr_from_message
-from tfsmith.formats.graph.tensorproto import plan_tensor, shape_from_message, tensor_from_message, tensor_from_span
 from tfsmith.ir.tensor import (
     ArrayTensor,
     FilledTensor,
@@ -23,8 +23,8 @@ from tfsmith.ir.tensor import (
     Tensor,
 )
 from tfsmith.ir.types import UNKNOWN, Shape, dtype, dtype_named
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.messages import new, parse
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import new, parse
 
 Read = Callable[[Any], Tensor]
 

@@ -9,11 +9,11 @@ import numpy
 import pytest
 from numpy.typing import NDArray
 
-from tfsmith.formats.graph.tensorproto import plan_tensor, tensor_from_message, tensor_from_span
+from tfsmith.formats.graph import plan_tensor, tensor_from_message, tensor_from_span
 from tfsmith.ir.tensor import ArrayTensor, Tensor
 from tfsmith.ir.types import dtype, dtype_named
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.messages import parse
+from tfsmith.storage import from_bytes
+from tfsmith.wire import parse
 
 pytestmark = pytest.mark.tensorflow
 

@@ -27,7 +27,7 @@ from tfsmith.formats.tensors.npz import open_npz, write_npz
 from tfsmith.formats.tensors.safetensors import DTYPES, open_safetensors, write_safetensors
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, SpanTensor, StringTensor, Tensor, Weights
 from tfsmith.ir.types import Shape, dtype_named
-from tfsmith.storage.span import from_bytes, open_file
+from tfsmith.storage import from_bytes, open_file
 
 ALL = [*DTYPES.values(), "qint8", "quint8", "qint16", "quint16", "qint32"]
 ONLY_NPZ = ["complex128", "float8_e4m3b11fnuz", "int4", "uint4"]

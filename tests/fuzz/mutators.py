@@ -26,8 +26,8 @@ from tests.support.table_files import block, raw_table, snappy_compress, table
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.checkpoint.table import SortedTable
 from tfsmith.formats.cpb.riegeli import RecordFile
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.messages import parse
+from tfsmith.storage import from_bytes
+from tfsmith.wire import parse
 
 __all__ = [
     "Mutator", "blind", "bundle_index", "keras_metadata", "message", "npz", "riegeli", "safetensors", "snappy_table",

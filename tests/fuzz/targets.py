@@ -35,10 +35,10 @@ from tfsmith.formats.recipe.toml import recipe_toml
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.patterns.extract import recipe_from_pattern
-from tfsmith.storage.span import from_bytes
+from tfsmith.storage import from_bytes
 from tfsmith.testing.models import conv_net, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
-from tfsmith.wire.messages import parse
+from tfsmith.wire import parse
 from tfsmith.wire.text_reader import read_text
 
 __all__ = ["TARGETS", "Target", "attempt", "no_sync"]

@@ -38,7 +38,7 @@ from tfsmith.errors import (
 from tfsmith.formats.checkpoint.bundle import open_bundle
 from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key, fill_slice_proto
 from tfsmith.formats.checkpoint.table import SortedTable
-from tfsmith.storage.span import crc32c, extend, from_bytes, mask
+from tfsmith.storage import crc32c, extend, from_bytes, mask
 
 FLOAT, INT32, STRING, VARIANT = 1, 3, 7, 21
 
@@ -346,7 +346,7 @@ def string_entry(stored: bytes, crc: int, count: int) -> tuple[dict[bytes, Any],
     ],
 )
 def test_lengths_of_strings_that_lie(tmp_path: Path, lengths: list[int], rest: bytes, count: int) -> None:
-    from tfsmith.wire.fields import encode_varint
+    from tfsmith.wire import encode_varint
 
     crc = crc32c(b"".join(struct.pack("<I" if length < 2**32 else "<Q", length) for length in lengths))
     checksum = struct.pack("<I", mask(crc))

@@ -31,10 +31,10 @@ from tests.support.helpers import attr_value, field, graph_def, node_def
 
 import tfsmith
 from tfsmith.errors import OutputError
-from tfsmith.storage.sink import FileSink
+from tfsmith.storage import FileSink
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_saved_model as write_test_model
-from tfsmith.wire.fields import tag
+from tfsmith.wire import tag
 
 MB = 2**20
 RANDOM = {"dtype": FLOAT, "T": attr_value(type=3)}

@@ -18,7 +18,7 @@ from tests.support.mutate import confuse
 import tfsmith
 from tfsmith.errors import TfsmithError
 from tfsmith.passes.check_target import target_names
-from tfsmith.wire.messages import parse
+from tfsmith.wire import parse
 
 FLOAT = attr_value(type=1)
 SOUND = planted.saved_model()

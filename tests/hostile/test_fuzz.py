@@ -23,12 +23,12 @@ import tfsmith
 from tfsmith import records
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.checkpoint.writer import write_checkpoint
-from tfsmith.formats.savedmodel.folder import write_saved_model as write_folder
+from tfsmith.formats.savedmodel import write_saved_model as write_folder
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ir.types import dtype_named
 from tfsmith.testing.models import conv_net, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
-from tfsmith.wire.messages import parse
+from tfsmith.wire import parse
 
 T = TypeVar("T")
 PARTS = ("variables", "ops", "nodes", "collections", "functions", "outputs")

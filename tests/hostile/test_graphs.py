@@ -26,15 +26,13 @@ from tests.support.attack import (
 from tests.support.helpers import attr_value, field, graph_def, node_def
 
 import tfsmith
-from tfsmith.errors import InvalidModelError, LimitError
+from tfsmith.errors import InvalidModelError, LimitError, nearest
 from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.formats.graph import nodes as node_reader
-from tfsmith.ir.names import nearest
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ir.types import dtype_named
 from tfsmith.passes import inline
-from tfsmith.wire.fields import encode_varint, tag
-from tfsmith.wire.messages import new
+from tfsmith.wire import encode_varint, new, tag
 
 IDENTITY = {"T": FLOAT}
 SOURCE = "write it again from its source"

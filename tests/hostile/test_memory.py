@@ -188,7 +188,7 @@ def test_a_terminated_command_leaves_nothing_behind(tmp_path: Path, name: str) -
     slow = """
 import os, signal, sys
 from tfsmith.cli.main import main
-from tfsmith.storage.sink import FileSink
+from tfsmith.storage import FileSink
 usual = FileSink.write_span
 def stop(self, span):
     usual(self, span)

@@ -17,7 +17,7 @@ import tfsmith
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.body import Body
 from tfsmith.ir.model import Model
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 BASES = (planted.graph(), planted.meta_graph("serve"), planted.saved_model())
 
@@ -138,7 +138,7 @@ def test_depth_is_bounded() -> None:
 
 
 def test_side_files_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tfsmith.formats.savedmodel import folder as savedmodel
+    from tfsmith.formats import savedmodel
 
     monkeypatch.setattr(savedmodel, "_MAX_SIDE_FILES", 3)
     write_files(tmp_path, {"saved_model.pb": planted.saved_model(), **{f"assets/{number}": b"" for number in range(9)}})

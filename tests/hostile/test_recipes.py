@@ -15,7 +15,7 @@ from tfsmith.formats.recipe.toml import recipe_toml
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.patterns.extract import recipe_from_pattern
-from tfsmith.wire.messages import new, parse
+from tfsmith.wire import new, parse
 
 T = {"T": attr_value(type=1)}
 NODES = [

@@ -16,8 +16,8 @@ from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, Truncated
 from tfsmith.formats.cpb import chunked
 from tfsmith.formats.cpb.chunked import plan_chunked, read_chunked
 from tfsmith.formats.cpb.riegeli import highwayhash64
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.messages import new
+from tfsmith.storage import from_bytes
+from tfsmith.wire import new
 
 
 def model(content: int = 60) -> Any:

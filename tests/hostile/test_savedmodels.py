@@ -32,8 +32,7 @@ from tfsmith.errors import TfsmithError, UnreadableFileError, UsageError
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files
 from tfsmith.testing.write import write_saved_model as write_test_model
-from tfsmith.wire.fields import VARINT, tag
-from tfsmith.wire.messages import new
+from tfsmith.wire import VARINT, new, tag
 
 GRAPH = graph_def([X, Y])
 FETCH = "fetch"

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from tests.support.helpers import MemorySink
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.messages import message_class, new
+from tfsmith.storage import from_bytes
+from tfsmith.wire import message_class, new
 from tfsmith.wire.text_reader import text_to_wire
 from tfsmith.wire.text_writer import write_text
 

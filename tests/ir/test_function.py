@@ -16,7 +16,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.types import dtype
-from tfsmith.wire.messages import new, parse
+from tfsmith.wire import new, parse
 
 
 def _meta_graph(*, with_op_list: bool = True) -> bytes:
@@ -177,7 +177,7 @@ def test_function_made_in_memory_is_written_whole() -> None:
     parts = FunctionParts(signature, nodes, {"y": "id:output:0"}, {"c": "id"}, attrs, {0: {"k": Attr("int", 3)}})
     graph = Graph((Node("call", "f", ("call",)),), library=Library({"f": Function("f", Part.of(parts))}))
     from tfsmith.formats.graph.graphdef import plan_graph
-    from tfsmith.storage.span import Span
+    from tfsmith.storage import Span
 
     plan = plan_graph(graph)
     assert not isinstance(plan, Span)

@@ -9,10 +9,9 @@ import pytest
 from tests.support.helpers import attr_value, graph_def, node_def
 
 import tfsmith
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, TfsmithError, UsageError
-from tfsmith.ir.body import Body, Use
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, TfsmithError, UsageError, nearest
+from tfsmith.ir.body import Body, FreeNames, Use, free_name
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.names import FreeNames, free_name, nearest
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Func, Node, attr, parse_input
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef
 from tfsmith.ir.tensor import ArrayTensor

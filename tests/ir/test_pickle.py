@@ -22,7 +22,7 @@ import tfsmith
 from tfsmith.errors import UnreadableFileError
 from tfsmith.formats.graph.metagraph import plan_meta_graph
 from tfsmith.ir.model import Model
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_checkpoint_files
 

@@ -17,7 +17,7 @@ from tfsmith.ir.model import MetaGraph, Model, Signature, TensorInfo
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import ArrayTensor, Weights
 from tfsmith.ir.types import UNKNOWN, Shape, dtype_named
-from tfsmith.storage.span import from_bytes
+from tfsmith.storage import from_bytes
 
 FLOAT = dtype_named("float32")
 INFO = TensorInfo("x:0", FLOAT, Shape((-1, 3)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,17 @@ def test_a_mask_for_each_word(bert_op: Op, dimensions: int) -> None:
     expected = encode(case.embedded, mask, case.weights, case.heads, case.activation)
     result = case.run(bert_op, input_mask=mask if dimensions == 3 else mask[:, None])
     np.testing.assert_allclose(result, expected, rtol=0, atol=ATOL)
+
+
+@pytest.mark.parametrize("repeats", [1, 2, 3])
+def test_weights_may_be_shared_by_layers(bert_op: Op, repeats: int) -> None:
+    case = make_case(layers=2, batch=2, length=9)
+    sets = [case.weights[at : at + 16] for at in (0, 16)]
+    every = [tensor for one in sets for _ in range(repeats) for tensor in one]
+    expected = replace(case, weights=every).run(bert_op)
+    np.testing.assert_array_equal(case.run(bert_op, WeightRepeats=repeats), expected)
+    with pytest.raises(Exception, match="WeightRepeats is 0, expected 1 to 4096"):
+        case.run(bert_op, WeightRepeats=0)
 
 
 def test_words_do_not_see_padding(bert_op: Op) -> None:

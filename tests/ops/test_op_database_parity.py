@@ -12,7 +12,7 @@ from tfsmith.formats.graph.graphdef import op_from_message, op_to_message
 from tfsmith.ir.node import Attr
 from tfsmith.ir.opdef import OpDef, builtin_ops, op_summary
 from tfsmith.ir.tensor import FilledTensor
-from tfsmith.wire.messages import parse
+from tfsmith.wire import parse
 
 pytestmark = pytest.mark.tensorflow
 

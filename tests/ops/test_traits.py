@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from tests.support.helpers import python
 
+from tfsmith import ops as families
 from tfsmith.ir.opdef import OpDef, builtin_ops
-from tfsmith.ops import families
-from tfsmith.ops.families import ARITHMETIC
+from tfsmith.ops import ARITHMETIC
 from tfsmith.ops.shapes import shape_functions
 from tfsmith.ops.traits import _NOT, _TABLE, _VERSION, Trait, _tables, is_random, leaves_no_trace, traits
 from tfsmith.ops.values import has_value, value_ops

@@ -13,7 +13,7 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import Pattern
 from tfsmith.patterns.extract import extract
-from tfsmith.storage.span import from_bytes
+from tfsmith.storage import from_bytes
 
 
 def graph(*nodes: tuple[str, str, str]) -> Graph:

@@ -16,7 +16,7 @@ from tfsmith.ir.node import Attr, attr
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, StringTensor, Tensor, TensorBase
 from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.patterns.fold import FOLDED_OPS, fold
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 
 def tensor(values: Any, kind: str = "float32") -> Tensor:

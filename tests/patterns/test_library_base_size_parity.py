@@ -14,7 +14,7 @@ from tests.support.recipe_models import encode
 import tfsmith
 from tfsmith.testing.models import BertConfig, TestModel, bert_classifier
 from tfsmith.testing.write import write_frozen, write_saved_model
-from tfsmith.verbs._output import place_model
+from tfsmith.verbs._files import place_model
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.slow]
 

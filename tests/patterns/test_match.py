@@ -16,7 +16,7 @@ from tfsmith.ir.recipe import ConstantQuery, Match, Miss, Query
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, OpaqueTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.patterns.matcher import Matcher, find_matches
-from tfsmith.storage.span import from_bytes
+from tfsmith.storage import from_bytes
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import frozen_graph
 

@@ -20,7 +20,7 @@ from tfsmith.server.json_tensors import (
     serialized_examples,
 )
 from tfsmith.server.lanes import RequestError
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 
 def port(kind: str, *dims: int) -> Port:
@@ -59,6 +59,14 @@ def test_base64_in_rows_columns_and_with_other_alphabets() -> None:
     assert found["image_bytes"].tolist() == [b"image bytes", b"text\x00"]
     found, _ = named_inputs({"inputs": {"b64": "_-8"}}, {"x": port("string")})
     assert found["x"].item() == b"\xff\xef"
+
+
+def test_what_is_no_input_is_left_out_of_columns_unless_it_may_be_a_misspelt_one() -> None:
+    inputs = {"x": port("float32"), "scale": Port("scale:0", dtype_named("float32"), Shape(()), False)}
+    found, _ = named_inputs({"inputs": {"x": 1.0, "scale": 2.0, "comment": "none"}}, inputs)
+    assert set(found) == {"x", "scale"}
+    with pytest.raises(RequestError, match="scael"):
+        named_inputs({"inputs": {"x": 1.0, "scael": 2.0}}, inputs)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +127,6 @@ def test_values_of_the_type_are_taken(kind: str, value: Any, wanted: Any) -> Non
         {"instances": [{"x": 1.0}, {"x": 1.0, "z": 1}]},
         {"instances": [{"y": 1.0}]},
         {"inputs": {"y": 1.0}},
-        {"inputs": {"x": [1.0], "y": 1.0}},
     ],
 )
 def test_requests_that_do_not_fit_are_refused(request_: dict[str, Any]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 import signal
@@ -19,7 +20,7 @@ from tests.support.serving import Server, ask, serving
 from tests.support.serving_api import api_pool, message, stub
 
 from tfsmith.testing.half_plus import write_half_plus
-from tfsmith.wire.messages import message_class
+from tfsmith.wire import message_class
 from tfsmith.wire.schema import schema
 
 pytestmark = pytest.mark.slow
@@ -118,6 +119,7 @@ def test_metadata_is_the_json_of_the_proto(server: Server) -> None:
         ("/v1/models/half_plus_two:predict", {"instances": [1.0], "signature_name": 7}, 400),
         ("/v1/models/half_plus_two:regress", {"examples": [{"x": 1.0}]}, 400),
         ("/v1/models/half_plus_two:regress", {"examples": [{}], "signature_name": "regress_x_to_y"}, 400),
+        ("/v1/models/half_plus_two:regress", {"examples": [{"x": 1e39}], "signature_name": "regress_x_to_y"}, 400),
         ("/v1/models/half_plus_two:predict", b" " * (2 << 20), 413),
         ("/v2/models/none/infer", {"inputs": []}, 404),
         ("/v2/models/half_plus_two/infer", {}, 400),
@@ -135,6 +137,21 @@ def test_bad_requests_get_their_code_and_a_json_error(server: Server, path: str,
     assert len(answer["error"]) < 300
     assert answer["error"]
     assert "Traceback" not in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "code"),
+    [
+        ("gzip", gzip.compress(b'{"instances": [[1.0]]}'), 200),
+        ("gzip", b'{"instances": [[1.0]]}', 400),
+        ("gzip", gzip.compress(b'{"instances": [[1.0]]}')[:-4], 400),
+        ("gzip", gzip.compress(b" " * (2 << 20)), 413),
+        ("br", b"", 400),
+    ],
+)
+def test_a_compressed_body_is_read_within_the_limit(server: Server, coding: str, body: bytes, code: int) -> None:
+    found, answer, _ = ask(f"{server.rest}/v1/models/half_plus_two:predict", body, **{"Content-Encoding": coding})
+    assert (found, list(answer)) == (code, ["predictions"] if code == 200 else ["error"])
 
 
 def test_methods_that_nothing_takes_are_malformed_requests(server: Server) -> None:

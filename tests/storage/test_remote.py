@@ -19,9 +19,9 @@ import pytest
 import tfsmith
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.checkpoint.writer import _write_index
-from tfsmith.storage.span import crc32c, mask
+from tfsmith.storage import crc32c, mask
 from tfsmith.testing.half_plus import write_half_plus
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 pytestmark = pytest.mark.slow
 

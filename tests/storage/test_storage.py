@@ -17,14 +17,12 @@ from tests.support import planted
 from tests.support.helpers import files_of, graph_def, node_def, somebody, write_files
 
 import tfsmith
+from tfsmith import storage as storage_module
 from tfsmith.errors import OutputError, TruncatedFileError, UnreadableFileError, UsageError
 from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.ir.tensor import ArrayTensor
-from tfsmith.storage import sink as sink_module
-from tfsmith.storage import span as span_module
-from tfsmith.storage.place import Output, write_file
-from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import (
+from tfsmith.storage import (
+    FileSink,
     FileSource,
     Span,
     crc32c,
@@ -36,6 +34,7 @@ from tfsmith.storage.span import (
     stream_crc32c,
     unmask,
 )
+from tfsmith.storage.place import Output, write_file
 
 LARGE = bytes(range(256)) * 4096  # a mebibyte: more than what is gathered in memory
 HEAD = b"head" * 1024
@@ -103,7 +102,7 @@ def test_file_stays_readable_when_its_name_is_gone(tmp_path: Path) -> None:
 
 
 def test_descriptors_are_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(span_module, "_SMALL_FILE", 0)
+    monkeypatch.setattr(storage_module, "_SMALL_FILE", 0)
     (tmp_path / "f").write_bytes(b"x")
     source = FileSource(tmp_path / "f")
     descriptor = source.fileno()
@@ -172,7 +171,7 @@ def _mixed(sink: FileSink, span: Span) -> bytes:
 
 @pytest.fixture
 def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Span:
-    monkeypatch.setattr(span_module, "_SMALL_FILE", 0)
+    monkeypatch.setattr(storage_module, "_SMALL_FILE", 0)
     (tmp_path / "source").write_bytes(LARGE)
     return open_file(tmp_path / "source")
 
@@ -221,18 +220,18 @@ def test_values_of_a_file_that_shrinks_are_an_error(tmp_path: Path) -> None:
 
 def test_kernel_copy_equals_copy_through_memory(tmp_path: Path, source: Span, monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[int] = []
-    real = sink_module._copy_in_kernel
+    real = storage_module._copy_in_kernel
 
     def count(descriptor: int, target: int, start: int, length: int) -> int:
         copied.append(real(descriptor, target, start, length))
         return copied[-1]
 
-    monkeypatch.setattr(sink_module, "_copy_in_kernel", count)
+    monkeypatch.setattr(storage_module, "_copy_in_kernel", count)
     with FileSink(tmp_path / "kernel") as sink:
         expected = _mixed(sink, source)
         assert sink.tell() == len(expected)
     assert len(copied) == 1  # the other does not lie alike
-    monkeypatch.setattr(sink_module, "_copy_in_kernel", lambda *arguments: 0)
+    monkeypatch.setattr(storage_module, "_copy_in_kernel", lambda *arguments: 0)
     with FileSink(tmp_path / "memory") as sink:
         _mixed(sink, source)
     assert (tmp_path / "kernel").read_bytes() == expected

@@ -13,8 +13,7 @@ from pathlib import Path
 from tests.support.helpers import attr_value, field, graph_def, node_def, write_files
 
 from tfsmith.cli.main import main
-from tfsmith.wire.fields import VARINT, tag
-from tfsmith.wire.messages import new
+from tfsmith.wire import VARINT, new, tag
 
 FLOAT, BOOL, RESOURCE = (attr_value(type=number) for number in (1, 10, 20))
 X = node_def("x", "Placeholder", attrs={"dtype": FLOAT})

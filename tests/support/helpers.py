@@ -10,10 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tfsmith.storage.sink import Sink
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import VARINT, encode_varint, fields, tag
-from tfsmith.wire.messages import new
+from tfsmith.storage import Sink, Span, from_bytes
+from tfsmith.wire import VARINT, encode_varint, fields, new, tag
 
 __all__ = [
     "UNKNOWN",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 __all__ = ["byte_mutations", "confuse", "mutate"]
 

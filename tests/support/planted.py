@@ -9,8 +9,7 @@ from tests.support.helpers import attr_value, const_node, field, graph_def, node
 from tfsmith.formats.checkpoint.writer import write_checkpoint
 from tfsmith.ir.tensor import ArrayTensor, StringTensor, Tensor
 from tfsmith.ir.types import Shape
-from tfsmith.wire.fields import VARINT, encode_varint, tag
-from tfsmith.wire.messages import new
+from tfsmith.wire import VARINT, encode_varint, new, tag
 
 FLOAT = attr_value(type=1)
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tfsmith.formats.cpb.riegeli import highwayhash64
-from tfsmith.wire.fields import encode_varint
-from tfsmith.wire.messages import new
+from tfsmith.wire import encode_varint, new
 
 BLOCK, BLOCK_HEADER, USABLE, CHUNK_HEADER = 1 << 16, 24, (1 << 16) - 24, 40
 KEY = (0x2F696C6567656952, 0x0A7364726F636572) * 2

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tfsmith.formats.checkpoint.table import FOOTER_SIZE, MAGIC, TableWriter
-from tfsmith.storage.span import Span, crc32c, mask
-from tfsmith.wire.fields import encode_varint
-from tfsmith.wire.messages import new
+from tfsmith.storage import Span, crc32c, mask
+from tfsmith.wire import encode_varint, new
 
 
 class MemorySink:

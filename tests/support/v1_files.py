@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key, fill_slice_proto
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 Slices = Sequence[tuple[Extents, dict[str, Any]]]
 FULL = (0, -1)

@@ -17,7 +17,7 @@ from tfsmith.ir.check import graph_problems
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.types import Shape
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 from tfsmith.testing.builder import GraphBuilder, Names
 from tfsmith.testing.models import BertConfig, ConvNetConfig, TestModel, bert_classifier, conv_net, linear_regression
 from tfsmith.testing.values import FLOAT32, INT32, INT64

@@ -19,7 +19,7 @@ from tfsmith.ir.types import dtype_named
 from tfsmith.testing.models import linear_regression
 from tfsmith.testing.write import write_saved_model
 from tfsmith.verbs.configure import save_in_place
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 FLOAT = attr_value(type=1)
 X = node_def("x", "Placeholder", attrs={"dtype": FLOAT}, extra=UNKNOWN)

@@ -17,8 +17,8 @@ from tests.support.v1_files import TENSORS, VALUES, v1_entries
 import tfsmith
 from tfsmith.cli.main import main
 from tfsmith.errors import OutputError, UnreadableFileError, UsageError
+from tfsmith.formats import destination_of
 from tfsmith.formats.checkpoint.writer import write_bundle
-from tfsmith.formats.kinds import destination_of
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import MetaGraph, MetaInfo, Model, Saver

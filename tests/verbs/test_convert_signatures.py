@@ -20,11 +20,11 @@ from tfsmith.errors import (
     UsageError,
 )
 from tfsmith.formats.checkpoint.writer import write_bundle
-from tfsmith.formats.savedmodel.object_graph import rename_tensors
+from tfsmith.formats.savedmodel import rename_tensors
 from tfsmith.ir.tensor import StringTensor, Tensor
 from tfsmith.ir.types import SCALAR, Shape
 from tfsmith.passes.variables import restore_sources
-from tfsmith.wire.messages import new, parse
+from tfsmith.wire import new, parse
 
 
 @pytest.fixture

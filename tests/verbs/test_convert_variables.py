@@ -29,15 +29,14 @@ from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, Unsu
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.model import MetaGraph, Model
-from tfsmith.ir.names import training_names
+from tfsmith.ir.model import MetaGraph, Model, training_names
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor
 from tfsmith.ir.tensor_views import CastTensor, cast_tensor
 from tfsmith.ir.types import Shape
 from tfsmith.passes.variables import restore_sources
 from tfsmith.records import replace
-from tfsmith.storage.span import crc32c, from_bytes, mask
+from tfsmith.storage import crc32c, from_bytes, mask
 
 
 @pytest.fixture
@@ -309,8 +308,8 @@ def test_constants_of_a_frozen_graph(folder: Path) -> None:
 
 def test_constants_are_cast_while_they_are_written(folder: Path) -> None:
     """The plan of a message knows its size before any value is read."""
-    from tfsmith.formats.graph.tensorproto import plan_tensor
-    from tfsmith.wire.fields import WritePlan
+    from tfsmith.formats.graph import plan_tensor
+    from tfsmith.wire import WritePlan
 
     class Counted(FilledTensor):
         read = 0

@@ -19,7 +19,7 @@ from tfsmith.ir.model import Collection, MetaGraph, MetaInfo, Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import ArrayTensor, SpanTensor
 from tfsmith.ir.types import Shape, dtype_named
-from tfsmith.storage.span import open_file
+from tfsmith.storage import open_file
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
 

@@ -28,9 +28,8 @@ from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.testing.models import bert_classifier, linear_regression
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
 from tfsmith.verbs import VERBS
-from tfsmith.verbs._arguments import WORDS, words_of
-from tfsmith.verbs._declare import read_verb
-from tfsmith.view.text import Section
+from tfsmith.verbs._declare import WORDS, read_verb, words_of
+from tfsmith.view import Section
 
 ROOT = Path(__file__).parents[2]
 IDENTITY = {"T": FLOAT}

@@ -23,7 +23,7 @@ from tfsmith.ir.types import dtype_named
 from tfsmith.testing.bert_config import BertConfig
 from tfsmith.testing.models import bert_classifier, conv_net
 from tfsmith.testing.write import write_frozen, write_saved_model
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from tfsmith.ir.tensor import ArrayTensor, FilledTensor, SpanTensor
 from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.testing.models import bert_classifier, conv_net
 from tfsmith.testing.write import write_checkpoint_files, write_frozen
-from tfsmith.wire.messages import parse
+from tfsmith.wire import parse
 
 FLOAT, INT = dtype_named("float32"), dtype_named("int32")
 

@@ -22,7 +22,7 @@ from tfsmith.ir.model import MetaGraph, Model, Signature, TensorInfo
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ir.types import Shape, dtype_named
-from tfsmith.storage.sink import FileSink
+from tfsmith.storage import FileSink
 
 FLOAT = dtype_named("float32")
 

@@ -27,7 +27,7 @@ from tfsmith.ir.tensor_views import (
 )
 from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.records import replace
-from tfsmith.storage.span import from_bytes
+from tfsmith.storage import from_bytes
 from tfsmith.testing.models import bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_frozen, write_saved_model
 from tfsmith.weights.compare import compare_weights

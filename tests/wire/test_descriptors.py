@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tools.make_descriptors import descriptor_set
 
-from tfsmith.wire import messages as descriptors
+from tfsmith import wire as descriptors
 
 
 def test_the_packaged_descriptors_are_up_to_date() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tfsmith.wire.messages import full_name, message_class, pool
+from tfsmith.wire import full_name, message_class, pool
 from tfsmith.wire.schema import schema
 
 pytestmark = pytest.mark.tensorflow

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from tests.support.helpers import MemorySink
 
-from tfsmith.storage.span import Span, from_bytes, open_file
-from tfsmith.wire.messages import message_class, new
+from tfsmith.storage import Span, from_bytes, open_file
+from tfsmith.wire import message_class, new
 from tfsmith.wire.text_reader import read_printed, text_to_wire
 from tfsmith.wire.text_writer import message_text, write_text
 

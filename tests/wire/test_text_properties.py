@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.support.helpers import MemorySink
 
 from tfsmith.errors import TfsmithError
-from tfsmith.storage.span import from_bytes
-from tfsmith.wire.messages import message_class, new, pool
+from tfsmith.storage import from_bytes
+from tfsmith.wire import message_class, new, pool
 from tfsmith.wire.schema import Field, schema
 from tfsmith.wire.text_reader import parse_slowly, read_printed, text_to_wire
 from tfsmith.wire.text_writer import Printer, message_text, write_text

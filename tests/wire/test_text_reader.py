@@ -8,7 +8,7 @@ import pytest
 
 from tfsmith.errors import CorruptFileError, LimitError
 from tfsmith.limits import MAX_DEPTH
-from tfsmith.wire.messages import message_class, new
+from tfsmith.wire import message_class, new
 from tfsmith.wire.text_reader import read_printed, text_to_wire
 
 NODE = """

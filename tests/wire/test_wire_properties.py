@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from tests.support.helpers import MemorySink
 
 from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError
-from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import Span, from_bytes, open_file
-from tfsmith.wire.fields import (
+from tfsmith.storage import FileSink, Span, from_bytes, open_file
+from tfsmith.wire import (
     BYTES,
     FIXED32,
     FIXED64,
@@ -24,10 +23,11 @@ from tfsmith.wire.fields import (
     as_int64,
     encode_varint,
     fields,
+    new,
+    parse,
     read_varint,
     tag,
 )
-from tfsmith.wire.messages import new, parse
 
 numbers = st.one_of(st.integers(1, 20), st.integers(1, 0x1FFFFFFF))
 uint64 = st.one_of(st.integers(0, 300), st.integers(0, 2**64 - 1))

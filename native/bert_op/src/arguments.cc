@@ -16,6 +16,9 @@ std::string Text(const Shape& shape) {
   return text + "]";
 }
 
+// More layers in a row than this have no weights in common: a mistake, not a model.
+constexpr int64_t kMostLayers = 4096;
+
 // "weights 17 (query bias of layer 1)"
 std::string Describe(int64_t index) {
   const auto weight = static_cast<Weight>(index % kWeightsPerLayer);
@@ -38,9 +41,13 @@ bool FillAdder(const Tensor& mask, float most, float* adder) {
 
 }  // namespace
 
-Status SetSizes(int64_t weights, int64_t hidden, int64_t heads, int64_t intermediate, Config* config) {
+Status SetSizes(int64_t weights, int64_t repeats, int64_t hidden, int64_t heads, int64_t intermediate,
+                Config* config) {
   if (weights <= 0 || weights % kWeightsPerLayer != 0) {
     return InvalidArgument("NumWeights is ", weights, ", but a layer has ", int{kWeightsPerLayer}, " weights");
+  }
+  if (repeats <= 0 || repeats > kMostLayers) {
+    return InvalidArgument("WeightRepeats is ", repeats, ", expected 1 to ", kMostLayers);
   }
   if (hidden <= 0 || heads <= 0 || intermediate <= 0) {
     return InvalidArgument("HiddenSize, NumAttentionHeads and IntermediateSize must be positive");
@@ -48,7 +55,8 @@ Status SetSizes(int64_t weights, int64_t hidden, int64_t heads, int64_t intermed
   if (hidden % heads != 0) {
     return InvalidArgument("a HiddenSize of ", hidden, " does not split into ", heads, " NumAttentionHeads");
   }
-  config->layers = weights / kWeightsPerLayer;
+  config->layers = weights / kWeightsPerLayer * repeats;
+  config->repeats = repeats;
   config->hidden = hidden;
   config->heads = heads;
   config->intermediate = intermediate;

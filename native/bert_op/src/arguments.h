@@ -22,18 +22,20 @@ absl::Status InvalidArgument(const Parts&... parts) {
   return absl::InvalidArgumentError(absl::StrCat("Bert: ", parts...));
 }
 
-// Fills in layers, hidden, heads and intermediate from attributes.
-absl::Status SetSizes(int64_t weights, int64_t hidden, int64_t heads, int64_t intermediate, Config* config);
+// Fills in layers, repeats, hidden, heads and intermediate from attributes.
+absl::Status SetSizes(int64_t weights, int64_t repeats, int64_t hidden, int64_t heads, int64_t intermediate,
+                      Config* config);
 
 // For a context of shape inference, or of a kernel's construction.
 template <typename Context>
 absl::Status ReadSizes(Context* context, Config* config) {
-  int64_t weights, hidden, heads, intermediate;
+  int64_t weights, repeats, hidden, heads, intermediate;
   TF_RETURN_IF_ERROR(context->GetAttr("NumWeights", &weights));
+  TF_RETURN_IF_ERROR(context->GetAttr("WeightRepeats", &repeats));
   TF_RETURN_IF_ERROR(context->GetAttr("HiddenSize", &hidden));
   TF_RETURN_IF_ERROR(context->GetAttr("NumAttentionHeads", &heads));
   TF_RETURN_IF_ERROR(context->GetAttr("IntermediateSize", &intermediate));
-  return SetSizes(weights, hidden, heads, intermediate, config);
+  return SetSizes(weights, repeats, hidden, heads, intermediate, config);
 }
 
 // The error that tensor `index` of the weights has this shape, as text.

@@ -171,7 +171,7 @@ class BertOp : public OpKernel {
 
   Status MakeEncoder(const OpInputList& weights, const Team& team, std::shared_ptr<const Cached>* made) const {
     auto cached = std::make_shared<Cached>();
-    std::vector<LayerWeights> layers(config_.layers);
+    std::vector<LayerWeights> layers(config_.layers / config_.repeats);
     for (int index = 0; index < weights.size(); ++index) {
       const float* values = weights[index].flat<float>().data();
       layers[index / kWeightsPerLayer][index % kWeightsPerLayer] = values;

@@ -31,7 +31,7 @@ Status InferShape(InferenceContext* context) {
   ShapeHandle mask;
   TF_RETURN_IF_ERROR(context->WithRankAtLeast(context->input(1), 2, &mask));
   TF_RETURN_IF_ERROR(context->WithRankAtMost(mask, 4, &mask));
-  for (int64_t index = 0; index < config.layers * kWeightsPerLayer; ++index) {
+  for (int64_t index = 0; index < config.layers / config.repeats * kWeightsPerLayer; ++index) {
     const ShapeHandle given = context->input(static_cast<int>(2 + index));
     const auto allowed = AllowedShapes(static_cast<Weight>(index % kWeightsPerLayer), config);
     bool fine = false;
@@ -78,6 +78,7 @@ REGISTER_OP("Bert")
     .Attr("LayerNormEpsilon: float = 1e-12")
     .Attr("MaskAdder: float = -10000.0")
     .Attr("ClearMasked: bool = false")
+    .Attr("WeightRepeats: int = 1")
     .SetShapeFn(InferShape)
     .Doc(R"doc(
 Encodes sentences as BERT does: all layers of its encoder at once.
@@ -90,7 +91,7 @@ weights: For each layer: kernel and bias of query, key, value and attention outp
 encoded: What the last layer gives, in the shape of `embedded`.
 QuantizableDataType: qint8 rounds weights, and what they are multiplied with, to 8 bits.
 NonQuantizableDataType: bfloat16 rounds to 16 bits whatever is multiplied and not quantized.
-NumWeights: 16 for each layer.
+NumWeights: 16 for each layer, or for each WeightRepeats layers.
 MaxSequenceLength: Longer sequences are refused.
 CalibrateQuantFactors: Writes the ranges of what is quantized, over all runs, to QuantizationFactorsPath.
 QuantizationFactorsPath: For qint8, the file with these ranges.
@@ -98,6 +99,7 @@ QuantizationFactors: For qint8, the ranges themselves, as the file has them, ins
   rounded to its own range.
 MaskAdder: Added to the scores of what the mask hides; with -inf, a word that sees nothing becomes NaN.
 ClearMasked: What the mask hides has no share at all: a word that sees nothing attends to nothing.
+WeightRepeats: So many layers in a row have the same weights, as all of ALBERT's have: these are passed, and packed, once.
 )doc");
 
 }  // namespace

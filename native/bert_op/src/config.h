@@ -14,6 +14,7 @@ enum class Activation { kGeluTanh, kGeluErf, kRelu };
 
 struct Config {
   int64_t layers = 0;
+  int64_t repeats = 1;  // how many layers in a row have the same weights
   int64_t hidden = 0;
   int64_t heads = 0;
   int64_t intermediate = 0;

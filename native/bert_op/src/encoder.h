@@ -51,7 +51,8 @@ class Encoder {
 
   const Config& config() const { return config_; }
   const HeadPanels& heads() const { return heads_; }
-  const std::vector<Layer>& layers() const { return layers_; }
+  size_t layers() const { return static_cast<size_t>(config_.layers); }
+  const Layer& layer(size_t index) const { return layers_[index / static_cast<size_t>(config_.repeats)]; }
 
   // Null if rows have their own.
   const Range* range(size_t layer, Point point) const { return ranges_.empty() ? nullptr : &ranges_[layer][point]; }
@@ -67,7 +68,7 @@ class Encoder {
   Config config_;
   HeadPanels heads_;
   Ranges ranges_;
-  std::vector<Layer> layers_;
+  std::vector<Layer> layers_;  // of which each has `repeats` turns
 
   mutable std::mutex mutex_;  // guards plans_
   mutable std::map<std::tuple<int64_t, int64_t, int64_t>, std::shared_ptr<const AttentionPlan>> plans_;

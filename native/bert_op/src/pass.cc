@@ -40,7 +40,7 @@ Pass::Pass(const Encoder& encoder, const Batch& batch, Workspace& workspace, con
 }
 
 void Pass::Run(float* encoded) {
-  const size_t layers = encoder_.layers().size();
+  const size_t layers = encoder_.layers();
   SourceRows first = HiddenRows(batch_.embedded, 0, kQueryKeyValue);
   PutAll(batch_.embedded, config_.hidden, first);
   const float* input = batch_.embedded;
@@ -52,7 +52,7 @@ void Pass::Run(float* encoded) {
 }
 
 void Pass::RunLayer(size_t index, const float* input, float* result) {
-  const Encoder::Layer& layer = encoder_.layers()[index];
+  const Encoder::Layer& layer = encoder_.layer(index);
   float* const context = As<float>(space_.context);
   float* const middle = As<float>(space_.middle);
 
@@ -74,7 +74,7 @@ void Pass::RunLayer(size_t index, const float* input, float* result) {
   See(index, kOutput, As<float>(space_.inner), config_.intermediate);
   if (!inner.takes_parts()) PutAll(As<float>(space_.inner), config_.intermediate, inner);
   Multiply(*layer.output, inner);
-  const bool last = index + 1 == encoder_.layers().size();
+  const bool last = index + 1 == encoder_.layers();
   SourceRows next = HiddenRows(result, last ? index : index + 1, kQueryKeyValue);
   const Closing second{*layer.output, layer.output_bias, layer.output_gamma, layer.output_beta};
   Normalize(second, inner, middle, result, last ? nullptr : &next);

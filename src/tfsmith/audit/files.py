@@ -16,7 +16,7 @@ from tfsmith.audit.findings import Finding
 from tfsmith.audit.keras import keras_findings
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.model import SideFile
-from tfsmith.storage.span import Span, open_file
+from tfsmith.storage import Span, open_file
 
 __all__ = ["program_in", "side_file_findings", "unpacked_forms"]
 

@@ -1,4 +1,7 @@
-"""What Keras would run when it loads a model, by the configs that it keeps as JSON. Reads texts, imports nothing."""
+"""What Keras would run when it loads a model, by its configs in JSON: code, functions by name, classes of others.
+
+Reads texts, imports nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,10 @@ from typing import Any
 
 from tfsmith.audit.findings import Finding, Level
 
-__all__ = ["keras_findings"]
+__all__ = [
+    "keras_findings",
+    "class_findings",
+]
 
 _LONGEST_SHOWN = 120
 _OWN_MODULES = re.compile(r"(keras|tf_keras|keras_hub|keras_nlp|keras_cv|tensorflow|builtins)(\.|$)")
@@ -97,3 +103,120 @@ def _tables(found: Any) -> Iterator[Mapping[str, Any]]:
 
 def _shown(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
+
+
+_OWN = ("keras", "tf_keras", "keras_hub", "keras_nlp", "keras_cv")
+"""The packages whose classes are Keras' own."""
+_RUNS: Mapping[str, tuple[Level, str]] = {
+    "TorchModuleWrapper": ("dangerous", "holds a pickled PyTorch module"),
+    "TFSMLayer": ("suspicious", "loads another SavedModel"),
+    "JaxLayer": ("suspicious", "calls functions of Python"),
+    "FlaxLayer": ("suspicious", "calls functions of Python"),
+}
+_LAYERS = frozenset(
+    {
+        "AbstractRNNCell", "Activation", "ActivityRegularization", "AdaptiveAveragePooling1D",
+        "AdaptiveAveragePooling2D", "AdaptiveAveragePooling3D", "AdaptiveMaxPooling1D", "AdaptiveMaxPooling2D",
+        "AdaptiveMaxPooling3D", "Add", "AdditiveAttention", "AlphaDropout", "AtrousConv1D", "AtrousConv2D",
+        "AtrousConvolution1D", "AtrousConvolution2D", "Attention", "AugMix", "AutoContrast", "Average",
+        "AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "AvgPool1D", "AvgPool2D", "AvgPool3D",
+        "BatchNormalization", "BatchNormalizationV1", "BatchNormalizationV2", "Bidirectional", "CategoryEncoding",
+        "CenterCrop", "Concatenate", "ContrastLimitedAdaptiveHistogramEqualization", "Conv1D", "Conv1DTranspose",
+        "Conv2D", "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "ConvLSTM1D", "ConvLSTM2D", "ConvLSTM2DCell",
+        "ConvLSTM3D", "ConvRNN2D", "ConvRecurrent2D", "Convolution1D", "Convolution1DTranspose", "Convolution2D",
+        "Convolution2DTranspose", "Convolution3D", "Convolution3DTranspose", "Cropping1D", "Cropping2D", "Cropping3D",
+        "CuDNNGRU", "CuDNNLSTM", "CutMix", "Deconv2D", "Deconv3D", "Deconvolution2D", "Deconvolution3D", "Dense",
+        "DenseFeatures", "DepthwiseConv1D", "DepthwiseConv2D", "Discretization", "Dot", "Dropout", "ELU", "EinsumDense",
+        "Embedding", "Equalization", "Flatten", "FlaxLayer", "Functional", "GRU", "GRUCell", "GRUV2", "GaussianDropout",
+        "GaussianNoise", "GlobalAveragePooling1D", "GlobalAveragePooling2D", "GlobalAveragePooling3D",
+        "GlobalAvgPool1D", "GlobalAvgPool2D", "GlobalAvgPool3D", "GlobalMaxPool1D", "GlobalMaxPool2D",
+        "GlobalMaxPool3D", "GlobalMaxPooling1D", "GlobalMaxPooling2D", "GlobalMaxPooling3D", "GroupNormalization",
+        "GroupQueryAttention", "HashedCrossing", "Hashing", "Highway", "Identity", "Input", "InputLayer",
+        "IntegerLookup", "JaxLayer", "LSTM", "LSTMCell", "LSTMV2", "Lambda", "Layer", "LayerNormalization", "LeakyReLU",
+        "LocallyConnected1D", "LocallyConnected2D", "Masking", "MaxNumBoundingBoxes", "MaxPool1D", "MaxPool2D",
+        "MaxPool3D", "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "Maximum", "MaxoutDense", "MelSpectrogram",
+        "Merge", "Minimum", "MixUp", "Model", "MultiHeadAttention", "Multiply", "Normalization", "PReLU",
+        "ParametricSoftplus", "Permute", "Pipeline", "RMSNormalization", "RNN", "RandAugment", "RandomBrightness",
+        "RandomColorDegeneration", "RandomColorJitter", "RandomContrast", "RandomCrop", "RandomElasticTransform",
+        "RandomErasing", "RandomFlip", "RandomGaussianBlur", "RandomGrayscale", "RandomHeight", "RandomHue",
+        "RandomInvert", "RandomPerspective", "RandomPosterization", "RandomRotation", "RandomSaturation",
+        "RandomSharpness", "RandomShear", "RandomTranslation", "RandomWidth", "RandomZoom", "ReLU", "Recurrent",
+        "RepeatVector", "Rescaling", "Reshape", "Resizing", "ReversibleEmbedding", "SReLU", "STFTSpectrogram",
+        "SeparableConv1D", "SeparableConv2D", "SeparableConvolution1D", "SeparableConvolution2D", "Sequential",
+        "SimpleRNN", "SimpleRNNCell", "SlicingOpLambda", "Softmax", "Solarization", "SpatialDropout1D",
+        "SpatialDropout2D", "SpatialDropout3D", "SpectralNormalization", "StackedRNNCells", "StringLookup", "Subtract",
+        "SyncBatchNormalization", "TFOpLambda", "TFSMLayer", "TensorFlowOpLayer", "TextVectorization",
+        "ThresholdedReLU", "TimeDistributed", "TimeDistributedDense", "TorchModuleWrapper", "UnitNormalization",
+        "UpSampling1D", "UpSampling2D", "UpSampling3D", "Wrapper", "ZeroPadding1D", "ZeroPadding2D", "ZeroPadding3D",
+    }
+)  # fmt: skip
+"""The layers of Keras 1, 2, tf.keras and Keras 3; others are the user's own, whose code Keras needs to load them."""
+
+_OBJECTS = ("root.", "object ")
+"""How places in the metadata of SavedModels begin."""
+_METRICS = frozenset(
+    {
+        "AUC", "Accuracy", "BinaryAccuracy", "BinaryCrossentropy", "BinaryIoU", "CategoricalAccuracy",
+        "CategoricalCrossentropy", "CategoricalHinge", "ConcordanceCorrelation", "CosineSimilarity", "F1Score",
+        "FBetaScore", "FalseNegatives", "FalsePositives", "Hinge", "IoU", "KLDivergence", "LogCoshError", "Mean",
+        "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanIoU", "MeanMetricWrapper", "MeanRelativeError",
+        "MeanSquaredError", "MeanSquaredLogarithmicError", "MeanTensor", "OneHotIoU", "OneHotMeanIoU",
+        "PearsonCorrelation", "Poisson", "Precision", "PrecisionAtRecall", "R2Score", "Recall", "RecallAtPrecision",
+        "RootMeanSquaredError", "SensitivityAtSpecificity", "SparseCategoricalAccuracy",
+        "SparseCategoricalCrossentropy", "SparseTopKCategoricalAccuracy", "SpecificityAtSensitivity", "SquaredHinge",
+        "Sum", "TopKCategoricalAccuracy", "TrueNegatives", "TruePositives",
+    }
+)  # fmt: skip
+"""The metrics of Keras, which SavedModels keep beside the layers."""
+
+
+def class_findings(layers: Iterable[tuple[str, str]]) -> Iterator[Finding]:
+    """Layers whose class Keras does not have, and layers that hold or load other models. Nothing is imported.
+
+    Args:
+        layers: Where each stands, and its config as JSON.
+    """
+    for where, text in layers:
+        try:
+            found = json.loads(text) if text else None
+        except (ValueError, RecursionError):
+            continue
+        for one in _layers(found):
+            yield from _of_layer(one, where)
+
+
+def _layers(found: Any) -> Iterator[Mapping[str, Any]]:
+    """The configs of all layers, however deep, and the model's own."""
+    waiting: list[tuple[Any, bool]] = [(found, True)]
+    while waiting:
+        one, is_layer = waiting.pop()
+        if isinstance(one, list):
+            waiting += [(inner, is_layer) for inner in one]
+        elif isinstance(one, dict):
+            if is_layer and isinstance(one.get("class_name"), str):
+                yield one
+            waiting += [(value, key in ("layers", "layer", "cell")) for key, value in one.items()]
+
+
+def _of_layer(one: Mapping[str, Any], where: str) -> Iterator[Finding]:
+    kind, inside = str(one["class_name"]), one.get("config")
+    name = inside.get("name") if isinstance(inside, dict) else None
+    label = f"layer {_shown(str(name or one.get('name', '')))!r}"
+    module, registered = one.get("module"), one.get("registered_name")
+    plain = kind.rpartition(">")[2]
+    if plain in _RUNS:
+        level, what = _RUNS[plain]
+        yield Finding("keras-code", level, f"{label} ({plain}) {what}", plain, where, when="at load")
+        return
+    root = module.partition(".")[0] if isinstance(module, str) else ""
+    is_registered = ">" in kind or (isinstance(registered, str) and ">" in registered)
+    if root in _OWN and not is_registered:
+        return
+    if plain == "Lambda" or (root and root not in _OWN):
+        return  # code in a Lambda, and what Keras imports by name, are other findings
+    if plain in _METRICS and where.startswith(_OBJECTS) and "trainable" not in one and not is_registered:
+        return  # a metric beside the layers of a SavedModel, which all say whether they are trainable
+    if plain not in _LAYERS or (is_registered and root not in _OWN):
+        custom = registered if isinstance(registered, str) and ">" in registered else kind
+        what = f"{label} is of the user's own class {_shown(custom)!r}"
+        yield Finding("keras-code", "suspicious", what, _shown(plain), where, when="at load")

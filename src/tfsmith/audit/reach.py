@@ -16,7 +16,7 @@ from tfsmith.ir.graph import Function
 from tfsmith.ir.model import MetaGraph, ObjectGraph
 from tfsmith.ir.node import Attr, Func, Node, parse_input
 from tfsmith.ir.tensor import flat_texts
-from tfsmith.ops.families import CALLS, INITIAL_WRITES, INPUTS, VARIABLES
+from tfsmith.ops import CALLS, INITIAL_WRITES, INPUTS, VARIABLES
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.passes.interface import INIT_SIGNATURE, init_nodes
 

@@ -16,10 +16,10 @@ from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.node import Attr, Node
 from tfsmith.ir.opdef import OpDef, builtin_op, builtin_ops
 from tfsmith.ir.tensor import Tensor, flat_texts
-from tfsmith.ops.families import ALLOCATIONS, LOOPS, NAMED_BY_ATTR, PASSES_ON, PROTO_CODECS, SIZE_JOINS, TABLE_FILLS
+from tfsmith.ops import ALLOCATIONS, LOOPS, NAMED_BY_ATTR, PASSES_ON, PROTO_CODECS, SIZE_JOINS, TABLE_FILLS
 from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.traits import Trait, traits
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 __all__ = ["OpenInside", "is_plausible", "scan_model"]
 

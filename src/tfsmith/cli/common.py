@@ -14,9 +14,9 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from tfsmith.errors import BRACES, Note, Speller, TfsmithError, worded
-from tfsmith.storage.span import spelled as with_urls
+from tfsmith.storage import spelled as with_urls
 from tfsmith.verbs._declare import SPELLINGS
-from tfsmith.view.text import escaped, human_bytes, human_count, plural, printable
+from tfsmith.view import escaped, human_bytes, human_count, plural, printable
 
 __all__ = [
     "LineParser",
@@ -265,8 +265,8 @@ def progress(first: str = "") -> Iterator[Callable[[str], None]]:
     from threading import Event, Thread
     from time import monotonic
 
-    from tfsmith.storage.sink import FileSink
-    from tfsmith.view.text import human_bytes
+    from tfsmith.storage import FileSink
+    from tfsmith.view import human_bytes
 
     steps = [(first, monotonic(), FileSink.total)]
     done, shown_any = Event(), Event()

@@ -31,7 +31,7 @@ from tfsmith.records import replace
 from tfsmith.verbs import VERBS
 from tfsmith.verbs._declare import LISTED, REPEATED, Option, Verb, flag_of, read_verb
 from tfsmith.verbs._shared import ModelResult, Result
-from tfsmith.view.text import Section, json_value, plain_text
+from tfsmith.view import Section, json_value, plain_text
 
 __all__ = ["arguments_of", "command", "main", "make_parser", "parser_of", "speller"]
 

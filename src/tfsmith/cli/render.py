@@ -8,7 +8,7 @@ from textwrap import wrap
 
 from tfsmith.cli.common import emit
 from tfsmith.records import record
-from tfsmith.view.text import Section, plain_text, printable
+from tfsmith.view import Section, plain_text, printable
 
 __all__ = ["Section", "fit_section", "print_sections"]
 

@@ -10,8 +10,7 @@ from glob import escape
 from tfsmith.cli.common import BAD, DONE, LineParser, emit, run, warn
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
-from tfsmith.verbs._files import load, with_saver
-from tfsmith.verbs._output import save
+from tfsmith.verbs._files import load, save, with_saver
 from tfsmith.verbs.freeze import freeze
 
 __all__ = ["main"]

@@ -20,7 +20,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.node import CONTROL, Attr, Node, parse_input
 from tfsmith.ir.types import Shape
-from tfsmith.ops.families import ENTERS, EXITS, MERGES, PLACEHOLDERS, WITHOUT_OUTPUTS
+from tfsmith.ops import ENTERS, EXITS, MERGES, PLACEHOLDERS, WITHOUT_OUTPUTS
 from tfsmith.passes.interface import output_type
 from tfsmith.records import record, replace
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -56,6 +57,7 @@ class ChildProcess:
         self._title = title
         self._remedy = remedy
         self._path = path
+        self._heard = 0  # what it wrote to stderr before that is of an earlier model
         self._errors: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  (closed with the process)
         search = [str(Path(entry).absolute()) for entry in sys.path if entry]
         self._process = subprocess.Popen(
@@ -94,6 +96,30 @@ class ChildProcess:
             raise EngineError(what, path=self._path, remedy=remedy if isinstance(remedy, str) else _REMEDY)
         return told, found
 
+    def rest(self) -> None:
+        """Has the process forget its model; `wake` gives it the next. If none comes, it ends after a while."""
+        if self._end.alive:
+            try:
+                write_frame(self._pipes()[0], {"do": "rest"})
+            except OSError:  # the pipe broke
+                self._end()
+
+    def wake(self, path: Path | None) -> bool:
+        """Whether the process, which rested, can be asked again, about the model of this path."""
+        if not self._end.alive:
+            return False
+        receiver = self._pipes()[1]
+        try:
+            is_awake = bool(select.select([receiver], [], [], _PATIENCE)[0]) and read_frame(receiver)[0] == {}
+        except (CorruptFileError, OSError):
+            is_awake = False
+        if not is_awake or self._process.poll() is not None:
+            self._end()
+            return False
+        self._path = path
+        self._heard = self._errors.seek(0, os.SEEK_END)
+        return True
+
     def _pipes(self) -> tuple[BinaryIO, BinaryIO]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -116,8 +142,7 @@ class ChildProcess:
         return ChildDiedError(f"{self._title}'s process {how}{words}", path=self._path, remedy=remedy)
 
     def _last_words(self) -> str:
-        self._errors.seek(0, os.SEEK_END)
-        self._errors.seek(max(0, self._errors.tell() - _LAST_WORDS))
+        self._errors.seek(max(self._heard, self._errors.seek(0, os.SEEK_END) - _LAST_WORDS))
         lines = [line.strip() for line in self._errors.read().decode("utf-8", "replace").splitlines() if line.strip()]
         return f" ({lines[-1]})" if lines else ""
 

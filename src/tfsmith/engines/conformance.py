@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from tfsmith.ir.node import Attr
 from tfsmith.ir.opdef import builtin_op
-from tfsmith.ops.families import GIVEN
+from tfsmith.ops import GIVEN
 from tfsmith.ops.traits import node_types
 from tfsmith.records import record
 

@@ -7,8 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.engines.protocol import Port
-from tfsmith.errors import NotFoundInModelError, UsageError
-from tfsmith.ir.names import nearest
+from tfsmith.errors import NotFoundInModelError, UsageError, nearest
 from tfsmith.ir.node import parse_input
 from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_FILLED_BYTES

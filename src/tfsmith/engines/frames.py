@@ -9,8 +9,10 @@ hostile model has taken over, so every number is checked before it is used.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
+import select
 import struct
 import sys
 from collections.abc import Callable, Mapping
@@ -33,6 +35,8 @@ _MAGIC = b"tfsm"
 _HEAD = struct.Struct("<4sI")
 _REMEDY = "the process that runs the model is broken; do not trust the model"
 _CHUNK = 1 << 24
+_REST = 60.0
+"""Seconds that a process without a model waits for the next."""
 
 
 def write_frame(stream: BinaryIO, say: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
@@ -95,7 +99,8 @@ def serve_frames(
     """Answers requests, one after the other, until the parent closes the pipe.
 
     Args:
-        requests: What the parent sends: {"do": "load"} and later {"do": "run"}, each with what `load` and run take.
+        requests: What the parent sends: {"do": "load"} and later {"do": "run"}, each with what `load` and run take;
+            {"do": "rest"} is to forget the model, and to wait for another, but not forever.
         answers: What goes back.
         load: Loads a model; returns what to answer, and the function that runs the model.
         explain: What to answer where one of the two raises an error.
@@ -110,6 +115,12 @@ def serve_frames(
             if say.get("do") == "load":
                 told, run = load(say, arrays)
                 write_frame(answers, told)
+            elif say.get("do") == "rest":
+                run = None
+                gc.collect()
+                write_frame(answers, {})
+                if not select.select([requests], [], [], _REST)[0]:
+                    return
             elif run is None:
                 write_frame(answers, {"error": "no model is loaded"})
             else:

@@ -23,7 +23,7 @@ from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, parse_input
 from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.tensor import ArrayTensor
 from tfsmith.ir.types import Shape
-from tfsmith.ops.families import GIVEN, ID_INPUTS, LEAST_RANK, MOVES, PASSES_ON, WHOLE_REFUSALS
+from tfsmith.ops import GIVEN, ID_INPUTS, LEAST_RANK, PASSES_ON, UNROUNDED, WHOLE_REFUSALS
 from tfsmith.ops.shapes import computed_ops
 from tfsmith.passes.interface import output_shape, output_type
 from tfsmith.records import record, replace
@@ -147,7 +147,7 @@ def _kept_otherwise(node: Node) -> str:
         return ""  # it loses the digits that OpenVINO has lost
     for kind in sorted((taken | made) & _NARROWED):
         return f"OpenVINO computes {kind} as float32"
-    for kind in sorted(made & _WIDENED) if node.op not in MOVES else ():
+    for kind in sorted(made & _WIDENED) if node.op not in UNROUNDED else ():
         return f"{node.op} computes {kind}, which OpenVINO keeps in another type"
     return ""
 

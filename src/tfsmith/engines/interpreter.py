@@ -22,7 +22,7 @@ from tfsmith.ir.node import Attr, Endpoint, Func, Node
 from tfsmith.ir.opdef import OpDef, builtin_op
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_CALL_DEPTH, MAX_LOOP_STEPS
-from tfsmith.ops.families import CALLS, CONTROL_FLOW, DIRECT_CALLS, LOOPS, ORDERING
+from tfsmith.ops import CALLS, CONTROL_FLOW, DIRECT_CALLS, LOOPS, ORDERING
 from tfsmith.ops.traits import leaves_no_trace
 from tfsmith.ops.values import OpError, OpFunction, State, bind, has_value
 from tfsmith.records import record

@@ -443,13 +443,16 @@ class _Request:
         self._inputs = {key: named[name] for key, name in converted.flat.inputs.items() if name in named}
         places = {name: index for index, name in enumerate(_tensors(converted.flat))}
         self._outputs = [(key, program.outputs[key], places[name]) for key, name in converted.flat.outputs.items()]
+        self._kinds = [output.element_type.get_type_name() for output in self._compiled.outputs]
+        self._bfloat16 = {key for key, port in self._inputs.items() if port.element_type.get_type_name() == "bf16"}
         self._origins = {} if clock is None else _origins(self._compiled.get_runtime_model(), converted.flat.graph)
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         try:
             results = self._request.infer(
-                {port: _given(feeds[key], port) for key, port in self._inputs.items()}, share_inputs=True
-            )
+                {port: _given(feeds[key], key in self._bfloat16) for key, port in self._inputs.items()},
+                share_inputs=True,
+            ).to_tuple()
         except Exception as error:
             what = f"OpenVINO failed: {one_line(str(error))}"
             is_memory = isinstance(error, MemoryError) or "allocate" in str(error)
@@ -458,8 +461,7 @@ class _Request:
         if self._clock is not None:
             for info in self._request.get_profiling_info():
                 self._clock.add("", self._origins.get(info.node_name, ""), info.real_time.total_seconds())
-        kinds = [output.element_type.get_type_name() for output in self._compiled.outputs]
-        return {key: _taken(results[index], port, kinds[index]) for key, port, index in self._outputs}
+        return {key: _taken(results[index], port, self._kinds[index]) for key, port, index in self._outputs}
 
     def close(self) -> None:
         """Lets go of it all, in the order of who needs whom."""
@@ -487,17 +489,18 @@ def _origins(runtime: Any, graph: Graph) -> dict[str, str]:
     return found
 
 
-def _given(values: NDArray[Any], port: Any) -> Any:
+def _given(values: NDArray[Any], is_bfloat16: bool) -> Any:
     """An input as OpenVINO takes it."""
     import numpy
 
     if values.dtype.kind == "O":
         return numpy.array(values.reshape(-1).tolist() or [b""], "S")[: values.size].reshape(values.shape)
-    if port.element_type.get_type_name() == "bf16":
+    if is_bfloat16:
         from openvino import Tensor, Type
 
         return Tensor(numpy.array(values, order="C").view(numpy.uint16), values.shape, Type.bf16)
-    return numpy.require(values, requirements=["C", "W"])
+    flags = values.flags
+    return values if flags.c_contiguous and flags.writeable else numpy.require(values, requirements=["C", "W"])
 
 
 def _taken(values: Any, port: Port, kind: str) -> NDArray[Any]:

@@ -10,13 +10,12 @@ from pathlib import Path
 from tfsmith import records
 from tfsmith.engines.feeds import find_input, unknown_input
 from tfsmith.engines.protocol import FlatGraph, Port, ProgramFiles, ProgramStart, WriteModel, cut_graph
-from tfsmith.errors import LimitError, NotFoundInModelError, UsageError
+from tfsmith.errors import LimitError, NotFoundInModelError, UsageError, nearest
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import SERVING_DEFAULT, Collection, MetaGraph, Model, Signature, TensorInfo
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Endpoint, parse_input
-from tfsmith.ops.families import PLACEHOLDERS, TABLE_FILLS
+from tfsmith.ops import PLACEHOLDERS, TABLE_FILLS
 from tfsmith.passes.export import ExportOptions, add_main_op, find_assets
 from tfsmith.passes.export import export as export_pass
 from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
@@ -30,7 +29,7 @@ from tfsmith.passes.interface import (
     output_shape,
     output_type,
 )
-from tfsmith.storage.span import is_mounted
+from tfsmith.storage import is_mounted
 
 __all__ = ["FlatProgram", "ModelProgram", "make_program"]
 

@@ -9,9 +9,9 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from tfsmith.errors import EngineError, UsageError
+from tfsmith.ir.body import free_name
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import free_name
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.records import field, record

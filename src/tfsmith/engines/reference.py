@@ -11,7 +11,7 @@ from tfsmith.engines.protocol import Clock, FlatGraph, Lack, LackError, Options,
 from tfsmith.errors import EngineError, TfsmithError
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import parse_input
-from tfsmith.ops.families import TABLES
+from tfsmith.ops import TABLES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,7 +17,7 @@ from tfsmith.engines.program import ModelProgram
 from tfsmith.engines.protocol import ENGINES, Compiled, LackError, Options, Port, engine_named
 from tfsmith.engines.split import SPLIT, compile_split
 from tfsmith.errors import EngineError, TfsmithError, UsageError
-from tfsmith.storage.sink import explained
+from tfsmith.storage import explained
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -155,14 +155,21 @@ class Runner:
             UsageError: An input is missing, or of another type or shape than the model wants.
             EngineError: The engine failed, or the runner was closed.
         """
-        bound = bind_feeds(self.inputs, feeds)
-        with self._lock:
-            if self._compiled is None:
-                raise EngineError("the runner was closed", path=self._path, remedy="compile the model again")
-            results = self._compiled.run(bound)
+        results = self.run_bound(bind_feeds(self.inputs, feeds))
         for note in non_finite(results) if warn else ():
             warnings.warn(note, RuntimeWarning, stacklevel=2)
         return results
+
+    def run_bound(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Runs once, on what `bind_feeds` made; warns of nothing.
+
+        Raises:
+            EngineError: The engine failed, or the runner was closed.
+        """
+        with self._lock:
+            if self._compiled is None:
+                raise EngineError("the runner was closed", path=self._path, remedy="compile the model again")
+            return self._compiled.run(feeds)
 
     def close(self) -> None:
         """Lets go of the engine when no run is under way; may be called again."""

@@ -27,11 +27,11 @@ from tfsmith.engines.protocol import (
     usual_inputs,
 )
 from tfsmith.errors import EngineError
+from tfsmith.ir.body import free_name
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.names import free_name
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.types import Shape, dtype_named
-from tfsmith.ops.families import CALLS, CONTROL_FLOW, CONVOLUTIONS, GIVEN, PASSES_ON, PRODUCTS, TABLES
+from tfsmith.ops import CALLS, CONTROL_FLOW, CONVOLUTIONS, GIVEN, PASSES_ON, PRODUCTS, TABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import leaves_no_trace
 from tfsmith.passes.interface import output_type

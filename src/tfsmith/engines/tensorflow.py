@@ -1,15 +1,23 @@
-"""TensorFlow, in a process of its own: the caller never imports it, and a crash there is an error here."""
+"""TensorFlow, in a process of its own: the caller never imports it, and a crash there is an error here.
+
+To start it takes seconds, and verbs run several models one after the other. So a process whose program was closed rests
+for a while, and takes the next program that would be started in the same way.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Hashable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.engines.child import ChildProcess, start_code
+from tfsmith.engines.child import ChildDiedError, ChildProcess, start_code
 from tfsmith.engines.protocol import Lack, LackError, Options, Program, ProgramFiles
 from tfsmith.errors import EngineError
 
@@ -20,10 +28,13 @@ __all__ = ["TensorFlow", "TensorFlowProgram", "measure_speed"]
 
 _INSTALL = "pip install 'tfsmith[tensorflow]'"
 _START = start_code("tfsmith.engines.tensorflow_child")
+_resting: dict[Hashable, ChildProcess] = {}
+"""The process that waits for another program, by how it was started: one at most."""
+_resting_lock = threading.Lock()
 
 
 class TensorFlow:
-    """The engine. TensorFlow's own process lives as long as the compiled program."""
+    """The engine. Each compiled program has a process of TensorFlow for itself, until it is closed."""
 
     name = "tensorflow"
 
@@ -58,6 +69,63 @@ class TensorFlow:
         return TensorFlowProgram(program, options)
 
 
+class _Process:
+    """A process of TensorFlow that has loaded something: the one that rests, or a new one.
+
+    Args:
+        say: What to load.
+        path: The model, for messages.
+        options: The libraries with custom ops.
+        environment: Variables that it gets whatever this process has.
+    """
+
+    def __init__(
+        self, say: Mapping[str, Any], path: Path | None, options: Options, environment: Mapping[str, str] | None = None
+    ) -> None:
+        libraries = [library.absolute() for library in options.op_libraries]
+        self._start = _start_of(libraries, environment or {})
+        said = {"do": "load", "op_libraries": list(map(str, libraries)), **say}
+        with _resting_lock:
+            rested = _resting.pop(self._start, None)
+        if rested is not None and rested.wake(path):
+            with contextlib.suppress(ChildDiedError):  # its time was over, or the model kills it: a new one will tell
+                self._load(rested, said)
+                return
+        self._load(ChildProcess("TensorFlow", _START, f"try: {_INSTALL}", path, environment), said)
+
+    def _load(self, child: ChildProcess, said: Mapping[str, Any]) -> None:
+        try:
+            self.told = child.ask(said)[0]
+        except BaseException:
+            child.close()
+            raise
+        self._child = child
+
+    def ask(
+        self, say: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]] | None = None
+    ) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Sends a request and waits for the answer, as `ChildProcess.ask` does."""
+        return self._child.ask(say, arrays)
+
+    def release(self) -> None:
+        """Lets the process rest; one that rested before ends."""
+        self._child.rest()
+        with _resting_lock:
+            others = list(_resting.values())
+            _resting.clear()
+            _resting[self._start] = self._child
+        for other in others:
+            other.close()
+
+
+def _start_of(libraries: Sequence[Path], environment: Mapping[str, str]) -> Hashable:
+    """All that a new process would take over from this one, and what it loads once for all programs."""
+    folder = Path().stat()
+    files = [(path, path.stat().st_ino, path.stat().st_mtime_ns) for path in libraries if path.is_file()]
+    variables = {**os.environ, **environment}
+    return os.getpid(), _START, folder.st_dev, folder.st_ino, *sys.path, *sorted(variables.items()), *files
+
+
 class TensorFlowProgram:
     """A program that is loaded in TensorFlow's process."""
 
@@ -69,33 +137,30 @@ class TensorFlowProgram:
         files = program.files(Path(self._folder.name), options.write)
         self._inputs = files.inputs
         self._outputs = files.outputs
-        self._child = ChildProcess("TensorFlow", _START, f"try: {_INSTALL}", self._path)
-        say = {
-            "do": "load",
-            "kind": files.kind,
-            "path": str(files.path.absolute()),
-            "tags": list(files.tags),
-            "op_libraries": [str(path.absolute()) for path in options.op_libraries],
-        }
+        say = {"kind": files.kind, "path": str(files.path.absolute()), "tags": list(files.tags)}
         try:
-            told, _ = self._child.ask(say)
+            self._process: _Process | None = _Process(say, self._path, options)
         except BaseException:
-            self.close()
+            self._folder.cleanup()
             raise
-        self.version = str(told.get("version", ""))
+        self.version = str(self._process.told.get("version", ""))
 
     def run(self, feeds: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Runs once. The arrays go through a pipe."""
         fed = {self._inputs[key]: values for key, values in feeds.items() if key in self._inputs}
         names = list(dict.fromkeys(self._outputs.values()))
-        _, found = self._child.ask({"do": "run", "fetches": names}, fed)
+        if self._process is None:
+            raise EngineError("the program was closed", path=self._path, remedy="compile the model again")
+        _, found = self._process.ask({"do": "run", "fetches": names}, fed)
         if set(found) != set(names):
             raise EngineError("TensorFlow's process gave other tensors than asked for", path=self._path)
         return {key: found[name] for key, name in self._outputs.items()}
 
     def close(self) -> None:
-        """Ends the process and removes what was written for it."""
-        self._child.close()
+        """Gives the process up and removes what was written for it; may be called again."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.release()
         self._folder.cleanup()
 
     def __enter__(self) -> TensorFlowProgram:
@@ -127,19 +192,11 @@ def measure_speed(
             place = Path(folder) / str(number)
             place.mkdir()
             files.append(program.files(place, options.write))
-        say = {
-            "do": "load",
-            "op_libraries": [str(path.absolute()) for path in options.op_libraries],
-            "programs": [_told(one, feeds) for one in files],
-        }
         # oneDNN is on by default; somebody who turned it off for exact answers must not see us win by that.
-        environment = {"TF_ENABLE_ONEDNN_OPTS": "1"}
-        child = ChildProcess("TensorFlow", _START, f"try: {_INSTALL}", programs[0].path, environment)
-        try:
-            child.ask(say)
-            _, seconds = child.ask({"do": "run", "repeat": repeat}, feeds)
-        finally:
-            child.close()
+        environment = {"TF_ENABLE_ONEDNN_OPTS": "1"} if "TF_ENABLE_ONEDNN_OPTS" in os.environ else None
+        process = _Process({"programs": [_told(one, feeds) for one in files]}, programs[0].path, options, environment)
+        _, seconds = process.ask({"do": "run", "repeat": repeat}, feeds)
+        process.release()
     if len(seconds) != len(files):
         raise EngineError("TensorFlow's process measured other programs than asked for", path=programs[0].path)
     return tuple(tuple(map(float, seconds[str(number)])) for number in range(len(files)))

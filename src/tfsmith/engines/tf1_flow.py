@@ -18,7 +18,7 @@ from tfsmith.engines.interpreter import Interpreter, Layout, Plan, PlanNode, end
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.tensor import Tensor
 from tfsmith.limits import MAX_CALL_DEPTH, MAX_LOOP_STEPS
-from tfsmith.ops.families import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, ORDERING, SWITCHES
+from tfsmith.ops import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, ORDERING, SWITCHES
 from tfsmith.ops.values import OpError, OpFunction
 
 __all__ = ["FlowPlan"]

@@ -10,12 +10,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from tfsmith.errors import TfsmithError
-from tfsmith.formats.kinds import MAIN_FILES, find_main_file, sniff
+from tfsmith.formats import MAIN_FILES, find_main_file, sniff
 from tfsmith.ir.model import Model
 from tfsmith.limits import MAX_DEPTH
-from tfsmith.storage.span import Span, open_file
-from tfsmith.wire.fields import BYTES, RawField, fields
-from tfsmith.wire.messages import parse
+from tfsmith.storage import Span, open_file
+from tfsmith.wire import BYTES, RawField, fields, parse
 from tfsmith.wire.schema import child_message, fields_of, is_packable, wire_type
 
 __all__ = [

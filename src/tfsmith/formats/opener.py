@@ -8,15 +8,14 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError
-from tfsmith.formats.checkpoint.find import file_of, index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
+from tfsmith.errors import CorruptFileError, UnreadableFileError, UsageError, WrongFileError, nearest
+from tfsmith.formats import MAIN_FILES, STATE_FILE, Sniffed, find_main_file, refuse_foreign, sniff
+from tfsmith.formats.checkpoint import file_of, index_of, is_prefix, latest_prefix, open_checkpoint, prefixes_in
 from tfsmith.formats.graph.graphdef import read_graph
-from tfsmith.formats.kinds import MAIN_FILES, STATE_FILE, Sniffed, find_main_file, refuse_foreign, sniff
 from tfsmith.ir.body import Part
 from tfsmith.ir.model import MetaGraph, Model
-from tfsmith.ir.names import nearest
 from tfsmith.records import replace
-from tfsmith.storage.span import Span, from_bytes, open_file, real_path
+from tfsmith.storage import Span, from_bytes, open_file, real_path
 
 __all__ = ["attach_checkpoint", "open_model", "open_bytes"]
 
@@ -102,7 +101,7 @@ def _open(path: Path, step: int | None) -> Model:
     if not path.exists():
         return _open_missing(path)
     if path.name in MAIN_FILES and find_main_file(path.parent) == path:
-        from tfsmith.formats.savedmodel.folder import open_saved_model
+        from tfsmith.formats.savedmodel import open_saved_model
 
         return open_saved_model(path.parent, path)
     data = re.fullmatch(_DATA, path.name)
@@ -155,7 +154,7 @@ def _open_message(span: Span, found: Sniffed, path: Path | None) -> Model:
 
         span = read_text(span, _MESSAGES[found.kind])
     if found.kind == "saved_model":  # under another name: the graph of a SavedModel, such as a replacement leaves
-        from tfsmith.formats.savedmodel.folder import read_saved_model
+        from tfsmith.formats.savedmodel import read_saved_model
 
         return replace(read_saved_model(span), path=path)
     if found.kind == "metagraph":
@@ -220,7 +219,7 @@ def _prefix(path: Path) -> Path:
 def _open_folder(folder: Path, step: int | None) -> Model:
     main = find_main_file(folder)
     if main is not None and step is None:
-        from tfsmith.formats.savedmodel.folder import open_saved_model
+        from tfsmith.formats.savedmodel import open_saved_model
 
         return open_saved_model(folder, main)
     if main is not None and not prefixes_in(folder):

@@ -9,18 +9,20 @@ import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tfsmith.errors import InvalidModelError, OutputError, UsageError, WrongFileError
+from tfsmith.formats import Destination, find_main_file
 from tfsmith.formats.graph.graphdef import check_size, plan_graph
-from tfsmith.formats.kinds import Destination, find_main_file
 from tfsmith.ir.graph import Graph, check_graph
-from tfsmith.ir.keras import KerasFile
 from tfsmith.ir.model import Model, Saver
 from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.records import record, replace
-from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import Span, from_bytes, open_file, real_path
-from tfsmith.wire.fields import WritePlan
+from tfsmith.storage import FileSink, Span, from_bytes, open_file, real_path
+from tfsmith.wire import WritePlan
+
+if TYPE_CHECKING:
+    from tfsmith.ir.keras import KerasFile
 
 __all__ = [
     "Written",
@@ -128,7 +130,7 @@ def _write(model: Model, destination: Destination, shards: int, *, link: bool) -
     if destination.alone:
         write_main_file(model, path)
     elif destination.kind == "saved_model":
-        from tfsmith.formats.savedmodel.folder import write_saved_model  # each kind of file loads what it needs
+        from tfsmith.formats.savedmodel import write_saved_model  # each kind of file loads what it needs
 
         write_saved_model(model, path, text=text, shards=shards, link=link)
     elif destination.kind == "meta":
@@ -271,7 +273,7 @@ def _write_checkpoint(model: Model, prefix: Path, shards: int, *, link: bool) ->
     """A checkpoint, and the list of the folder's checkpoints, which names it as the only one."""
     if not model.variables:
         raise OutputError("the model has no variables to save", path=prefix, remedy="choose the format pb or meta")
-    from tfsmith.formats.checkpoint.find import write_checkpoint_state
+    from tfsmith.formats.checkpoint import write_checkpoint_state
     from tfsmith.formats.checkpoint.writer import write_variables
 
     write_variables(model, prefix, shards=shards, link=link)
@@ -348,7 +350,7 @@ def write_main_file(model: Model, path: Path) -> None:
 
 def _plan(model: Model) -> tuple[str, Span | WritePlan]:
     if model.kind == "saved_model":
-        from tfsmith.formats.savedmodel.folder import plan_saved_model
+        from tfsmith.formats.savedmodel import plan_saved_model
 
         return "SavedModel", plan_saved_model(model)
     if model.kind == "metagraph":

@@ -7,15 +7,21 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property, partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
-from tfsmith.ir.names import nearest
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError, nearest
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.opdef import OpLookup
 from tfsmith.limits import MAX_DEPTH
 from tfsmith.records import FrozenDict, Immutable
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
-__all__ = ["BACK_EDGES", "Body", "Part", "Use"]
+__all__ = [
+    "BACK_EDGES",
+    "Body",
+    "Part",
+    "Use",
+    "FreeNames",
+    "free_name",
+]
 
 T = TypeVar("T")
 
@@ -321,3 +327,42 @@ def _first_repeated(nodes: tuple[Node, ...]) -> str:
             return node.name
         seen.add(node.name)
     return ""
+
+
+def free_name(wanted: str, taken: Container[str], *also: Container[str]) -> str:
+    """The name itself if nothing has it, else the first of `wanted_1`, `wanted_2` and so on that is free.
+
+    Args:
+        wanted: The name.
+        taken: Names that something has.
+        also: More of them.
+    """
+    free, number = wanted, 0
+    while free in taken or any(free in more for more in also):
+        number += 1
+        free = f"{wanted}_{number}"
+    return free
+
+
+class FreeNames(set[str]):
+    """Names that are taken; `take` hands out another one each time.
+
+    Args:
+        taken: Names that something has already.
+        first: The number of the second that asks for a name: 1 for `add` and `add_1`.
+    """
+
+    def __init__(self, taken: Iterable[str] = (), first: int = 1) -> None:
+        super().__init__(taken)
+        self._before_first = first - 1
+        self._numbers: dict[str, int] = {}
+
+    def take(self, wanted: str) -> str:
+        """The name itself if it is free, else with the first number that makes it so; it is taken from then on."""
+        free, number = wanted, self._numbers.get(wanted, self._before_first)
+        while free in self:
+            number += 1
+            free = f"{wanted}_{number}"
+        self._numbers[wanted] = number
+        self.add(free)
+        return free

@@ -8,11 +8,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
-from tfsmith.errors import InvalidModelError, TfsmithError, UsageError
-from tfsmith.ir.body import BACK_EDGES, Body
+from tfsmith.errors import InvalidModelError, TfsmithError, UsageError, nearest
+from tfsmith.ir.body import BACK_EDGES, Body, free_name
 from tfsmith.ir.check import attr_problem, find_cycle, input_problems, node_problems, tensor_type
 from tfsmith.ir.graph import Function
-from tfsmith.ir.names import free_name, nearest
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, attr
 from tfsmith.ir.opdef import ArgDef, OpDef, builtin_ops
 from tfsmith.ir.tensor import Tensor, make_tensor

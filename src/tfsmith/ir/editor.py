@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError, nearest
 from tfsmith.ir.body import Part
 from tfsmith.ir.body_editor import BodyEditor, Operand, renamed
 from tfsmith.ir.check import tensor_type
 from tfsmith.ir.graph import Function
 from tfsmith.ir.model import PREDICT, Collection, MetaGraph, Model, Signature, TensorInfo
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import CONTROL, Endpoint, parse_input
 from tfsmith.ir.types import as_dtype
 from tfsmith.records import replace

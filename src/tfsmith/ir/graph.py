@@ -10,7 +10,7 @@ from tfsmith.ir.body import Body, Part
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, is_index, parse_input
 from tfsmith.ir.opdef import OpDef, OpLookup, builtin_op, builtin_ops
 from tfsmith.records import FrozenDict, Immutable, field, record
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 __all__ = ["Checker", "Function", "FunctionParts", "Graph", "Library", "Versions", "check_graph", "check_nodes"]
 

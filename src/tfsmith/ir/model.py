@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,7 @@ from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import DType, Shape
 from tfsmith.records import FrozenDict, Immutable, field, record, replace
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 if TYPE_CHECKING:
     from tfsmith.ir.editor import Editor
@@ -39,6 +40,9 @@ __all__ = [
     "Signature",
     "TensorInfo",
     "html_table",
+    "OBJECT_GRAPH_KEY",
+    "is_optimizer_slot",
+    "training_names",
 ]
 
 
@@ -458,3 +462,37 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 def format_tags(tags: Iterable[str]) -> str:
     """A tag set as one text, joined by commas."""
     return repr(",".join(sorted(tags)))
+
+
+OBJECT_GRAPH_KEY = "_CHECKPOINTABLE_OBJECT_GRAPH"
+"""Under this key TensorFlow 2 stores which Python object each tensor belongs to."""
+
+_SLOT = (
+    r"/(Adam|Adam_1|adam_m|adam_v|Momentum|RMSProp|RMSProp_1|Adagrad|Adadelta|Adadelta_1|Ftrl|Ftrl_1|AdamWeightDecay\w*|"
+    r"LAMB\w*|m|v)$|\.OPTIMIZER_SLOT/|/_optimizer/|^optimizer_weights/|^optimizer/vars/"
+)
+_SHORT = r"/[mv]$"
+_IN_OPTIMIZER = r"(^|/)(Adam\w*|Nadam\w*|LAMB\w*|Lamb\w*|RMSprop|SGD|Adagrad|Adamax)/"
+_OTHERS = (
+    r"(^|/)(global_step|beta[12]_power(_\d+)?)$|(^|/)_?optimizer/|^optimizer_weights/|^keras_api/metrics/"
+    r"|(^|/)seed_generator(_state$|/vars/\d+$)|^metrics/.+/vars/\d+$|^save_counter/\.ATTRIBUTES/VARIABLE_VALUE$"
+)
+
+
+def is_optimizer_slot(name: str) -> bool:
+    """Whether a variable, by its name, belongs to an optimizer and not to the model."""
+    return re.search(_SLOT, name) is not None
+
+
+def training_names(names: Iterable[str]) -> set[str]:
+    """Those of a checkpoint's names that only training needs: slots of optimizers, the global step, powers of betas.
+
+    Moving averages are not among them, for they are what a model is best used with. A variable `x/m` or `x/v` counts
+    only if there is an `x`, or an optimizer in its path: a layer may well have a weight called `v`.
+    """
+    known = frozenset(names)
+    return {name for name in known if re.search(_OTHERS, name) or (is_optimizer_slot(name) and _is_sure(name, known))}
+
+
+def _is_sure(name: str, known: frozenset[str]) -> bool:
+    return re.search(_SHORT, name) is None or name[:-2] in known or re.search(_IN_OPTIMIZER, name) is not None

@@ -11,7 +11,7 @@ from tfsmith.errors import InvalidModelError, TfsmithError, UnsupportedError, Us
 from tfsmith.ir.tensor import ArrayTensor, Tensor, make_tensor
 from tfsmith.ir.types import DType, Shape, as_dtype
 from tfsmith.records import FrozenDict, Immutable, record
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 __all__ = [
     "Attr",

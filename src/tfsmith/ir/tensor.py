@@ -10,8 +10,7 @@ from tfsmith.errors import ChecksumError, InvalidModelError, LimitError, Unsuppo
 from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_FILLED_BYTES, MAX_PROTO_BYTES
 from tfsmith.records import field, record
-from tfsmith.storage.sink import Sink
-from tfsmith.storage.span import Span, from_bytes, mask, span_crc32c
+from tfsmith.storage import Sink, Span, from_bytes, mask, span_crc32c
 
 if TYPE_CHECKING:
     import numpy

@@ -10,7 +10,7 @@ from tfsmith.errors import InvalidModelError, LimitError
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Piece, SlicedTensor, Tensor, TensorBase
 from tfsmith.ir.types import DType, Shape
 from tfsmith.records import record, replace
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from math import prod
 from operator import index
 from types import MappingProxyType
@@ -114,17 +115,7 @@ class DType(Immutable):
         Raises:
             UnsupportedError: There is none (resources, variants, types that are newer than this release).
         """
-        import numpy
-
-        name = self.base.name
-        if name == "string":
-            return numpy.dtype(object)
-        if name.startswith(_IN_ML_DTYPES):
-            return _ml_dtype(name)
-        if self.base.itemsize == 0:
-            what = f"dtype {name} has no values that can be read outside of TensorFlow"
-            raise UnsupportedError(what, remedy="leave this tensor out, or read it with TensorFlow")
-        return numpy.dtype(name.removeprefix("q") if name.startswith("q") else name)
+        return _numpy_dtype(self.base.name, self.base.itemsize)
 
 
 _BY_NUMBER = MappingProxyType(
@@ -134,6 +125,20 @@ _BY_NUMBER = MappingProxyType(
 _BY_NAME = MappingProxyType(
     {found.name: found for found in _BY_NUMBER.values()} | {found.proto_name: found for found in _BY_NUMBER.values()}
 )
+
+
+@cache
+def _numpy_dtype(name: str, itemsize: int) -> numpy.dtype[Any]:
+    import numpy
+
+    if name == "string":
+        return numpy.dtype(object)
+    if name.startswith(_IN_ML_DTYPES):
+        return _ml_dtype(name)
+    if itemsize == 0:
+        what = f"dtype {name} has no values that can be read outside of TensorFlow"
+        raise UnsupportedError(what, remedy="leave this tensor out, or read it with TensorFlow")
+    return numpy.dtype(name.removeprefix("q") if name.startswith("q") else name)
 
 
 def _ml_dtype(name: str) -> numpy.dtype[Any]:

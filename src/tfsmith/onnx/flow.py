@@ -18,7 +18,7 @@ from tfsmith.onnx.elementwise import widened
 from tfsmith.onnx.lower import Driver
 from tfsmith.onnx.recurrent import LoopBody, recurrent
 from tfsmith.onnx.registry import NodeContext, lowering
-from tfsmith.ops.families import PASSES_ON
+from tfsmith.ops import PASSES_ON
 from tfsmith.ops.sizes import Known
 from tfsmith.records import record
 

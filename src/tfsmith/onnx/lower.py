@@ -18,7 +18,7 @@ from tfsmith.onnx.builder import FLOAT32, SMALL, Builder, Refusal, Scope, Val, o
 from tfsmith.onnx.raised import Gelu, Norm, find_raised
 from tfsmith.onnx.registry import NodeContext, lowering_of
 from tfsmith.onnx.tf1_flow import Tf1Flow, has_tf1_flow
-from tfsmith.ops.families import ORDERING, PASSES_ON, WITHOUT_OUTPUTS
+from tfsmith.ops import ORDERING, PASSES_ON, WITHOUT_OUTPUTS
 from tfsmith.ops.shapes import infer
 from tfsmith.ops.sizes import Conflict, Dims, Known
 from tfsmith.ops.traits import is_random

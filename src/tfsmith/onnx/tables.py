@@ -8,7 +8,7 @@ from tfsmith.ir.node import parse_input
 from tfsmith.ir.types import dtype_named
 from tfsmith.onnx.builder import BOOL, INT64, Refusal, Val
 from tfsmith.onnx.registry import NodeContext, lowering
-from tfsmith.ops.families import FILES_OF_TABLES, TABLE_FILLS, TABLES
+from tfsmith.ops import FILES_OF_TABLES, TABLE_FILLS, TABLES
 from tfsmith.ops.sizes import Known
 from tfsmith.records import record
 

@@ -14,7 +14,7 @@ from tfsmith.errors import InvalidModelError
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.onnx.builder import BOOL, Refusal, Val
-from tfsmith.ops.families import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, PASSES_ON, SWITCHES
+from tfsmith.ops import CONTROL_FLOW, ENTERS, EXITS, MERGES, NEXT_ITERATIONS, PASSES_ON, SWITCHES
 
 if TYPE_CHECKING:
     from tfsmith.onnx.lower import Driver

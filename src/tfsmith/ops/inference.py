@@ -16,7 +16,7 @@ from tfsmith.ir.model import ObjectGraph
 from tfsmith.ir.node import Attr, Endpoint, Func, Node
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import UNKNOWN, DType, Shape
-from tfsmith.ops.families import CALLS, LOOPS, PASSES_ON, PLACEHOLDERS
+from tfsmith.ops import CALLS, LOOPS, PASSES_ON, PLACEHOLDERS
 from tfsmith.ops.shapes import check_run, computed_ops, infer, refusing_ops
 from tfsmith.ops.sizes import NOTHING, Conflict, Dims, Known
 from tfsmith.records import record

@@ -17,7 +17,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node
 from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.types import DType
-from tfsmith.ops.families import PASSES_ON
+from tfsmith.ops import PASSES_ON
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.sizes import Dims
 

@@ -18,7 +18,7 @@ from tfsmith.ir.tensor import StringTensor, Tensor
 from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_RANK
 from tfsmith.ops.sizes import NOTHING, Conflict, Dims, Known, Size, broadcast, equal, same, text, times
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 __all__ = [
     "Ask",

@@ -16,11 +16,11 @@ from types import MappingProxyType
 
 from tfsmith.ir.node import Attr
 from tfsmith.ir.opdef import OpDef, OpLookup, builtin_op
-from tfsmith.ops import families
+from tfsmith.ops import CALLS, CONTROL_FLOW, HANDLE_FACTS, HANDLE_READS, PASSES_ON
 
 __all__ = ["Trait", "is_random", "leaves_no_trace", "node_types", "traits"]
 
-_ANY_TYPES = frozenset(families.CALLS) | {"Assert", "IdentityN"}
+_ANY_TYPES = frozenset(CALLS) | {"Assert", "IdentityN"}
 """Ops with lists of tensors that they only hand on: of which types they are does not matter."""
 
 
@@ -119,8 +119,8 @@ _TABLE: Mapping[Trait, str] = MappingProxyType(
             "ExperimentalIteratorGetDevice Batch Unbatch UnbatchGrad RngReadAndSkip RngSkip LegacyParallel* RefSelect"
         ),
         Trait.CALL: "RemoteCall _If _While XlaHostCompute",
-        Trait.CONTROL_FLOW: " ".join(sorted(families.CONTROL_FLOW)),
-        Trait.PASSES_ON: " ".join(sorted(families.PASSES_ON)) + " RefIdentity CheckNumerics EnsureShape",
+        Trait.CONTROL_FLOW: " ".join(sorted(CONTROL_FLOW)),
+        Trait.PASSES_ON: " ".join(sorted(PASSES_ON)) + " RefIdentity CheckNumerics EnsureShape",
         Trait.RANDOM: (
             "Random* Stateless* StatefulRandomBinomial StatefulStandardNormal StatefulTruncatedNormal StatefulUniform "
             "StatefulUniformFullInt StatefulUniformInt TruncatedNormal ParameterizedTruncatedNormal Multinomial "
@@ -266,7 +266,7 @@ def is_random(op: str) -> bool:
 
 def leaves_no_trace(op: str) -> bool:
     """Whether nobody notices if a node of this op does not run, though its definition calls it stateful."""
-    return op in families.HANDLE_READS or op in families.HANDLE_FACTS or _declared(op) == Trait.RANDOM
+    return op in HANDLE_READS or op in HANDLE_FACTS or _declared(op) == Trait.RANDOM
 
 
 def node_types(op: str, attrs: Mapping[str, Attr]) -> str | None:

@@ -45,6 +45,7 @@ BERT = OpDef(
         AttrDef("LayerNormEpsilon", "float", Attr("float", float32(1e-12))),
         AttrDef("MaskAdder", "float", Attr("float", -10000.0)),
         AttrDef("ClearMasked", "bool", Attr("bool", False)),
+        AttrDef("WeightRepeats", "int", Attr("int", 1)),
     ),
 )
 """The op as `native/bert_op` defines it."""

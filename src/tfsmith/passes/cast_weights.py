@@ -9,23 +9,13 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
-from tfsmith.ir.body import Part, Use
+from tfsmith.ir.body import FreeNames, Part, Use, free_name
 from tfsmith.ir.graph import Function, FunctionParts, Graph
-from tfsmith.ir.names import FreeNames, free_name
 from tfsmith.ir.node import Func, Node
 from tfsmith.ir.tensor_views import cast_tensor
 from tfsmith.ir.types import DType, dtype_named
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS
-from tfsmith.ops.families import (
-    CALLS,
-    HANDLE_ENDS,
-    HANDLE_FACTS,
-    HANDLE_READS,
-    HANDLE_WRITES,
-    HANDS_ON,
-    REF_WRITES,
-    SWITCHES,
-)
+from tfsmith.ops import CALLS, HANDLE_ENDS, HANDLE_FACTS, HANDLE_READS, HANDLE_WRITES, HANDS_ON, REF_WRITES, SWITCHES
 from tfsmith.passes.inline import rename_output, rename_outputs
 from tfsmith.records import replace
 

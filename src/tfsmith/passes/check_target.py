@@ -9,17 +9,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from tfsmith.errors import Hint, TfsmithError, UsageError, call
+from tfsmith.errors import Hint, TfsmithError, UsageError, call, nearest
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Attr, Func, Node, parse_input
 from tfsmith.ir.opdef import builtin_ops
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import UNKNOWN, DType, Shape
 from tfsmith.limits import MAX_RANK
-from tfsmith.ops.families import CONTROL_FLOW, GIVEN, PLACEHOLDERS, VARIABLES
+from tfsmith.ops import CONTROL_FLOW, GIVEN, PLACEHOLDERS, VARIABLES
 from tfsmith.ops.traits import is_random, node_types
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.passes.interface import choose_outputs, tensor_names

@@ -8,13 +8,12 @@ from re import Pattern as Regex
 from re import compile as compile_regex
 from typing import Any
 
-from tfsmith.errors import UsageError
+from tfsmith.errors import UsageError, nearest
 from tfsmith.ir.body import Body
 from tfsmith.ir.editor import Editor
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.literals import attr_from_text
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Attr, Node, attr
 from tfsmith.ir.opdef import OpLookup
 from tfsmith.records import record, replace

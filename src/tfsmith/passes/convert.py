@@ -7,16 +7,25 @@ from collections.abc import Collection as AnyCollection
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from tfsmith.errors import Note, NotFoundInModelError, UsageError
+from tfsmith.errors import Note, NotFoundInModelError, UsageError, nearest
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.model import PREDICT, Collection, MetaGraph, Model, ObjectGraph, Signature, format_tags
-from tfsmith.ir.names import OBJECT_GRAPH_KEY, nearest, training_names
+from tfsmith.ir.model import (
+    OBJECT_GRAPH_KEY,
+    PREDICT,
+    Collection,
+    MetaGraph,
+    Model,
+    ObjectGraph,
+    Signature,
+    format_tags,
+    training_names,
+)
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.tensor_views import cast_tensor
 from tfsmith.ir.types import DType, dtype_named
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 from tfsmith.passes.cast_weights import cast_constants, cast_variables, is_wide
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,

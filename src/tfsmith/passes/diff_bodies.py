@@ -12,9 +12,9 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.node import Attr, Func, Node
 from tfsmith.ir.opdef import OpLookup
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ops.families import MERGES, NEXT_ITERATIONS
+from tfsmith.ops import MERGES, NEXT_ITERATIONS
 from tfsmith.records import field, record
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 __all__ = [
     "AttrChange",

@@ -12,7 +12,7 @@ from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.opdef import OpDef, builtin_ops
 from tfsmith.ir.tensor import StringTensor, Tensor
 from tfsmith.ir.types import Shape
-from tfsmith.ops.families import FILES_OF_TABLES, TABLE_FILLS, VARIABLES
+from tfsmith.ops import FILES_OF_TABLES, TABLE_FILLS, VARIABLES
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     Interface,

@@ -12,7 +12,7 @@ from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.tensor import ArrayTensor, FilledTensor, Tensor
 from tfsmith.ir.types import DType, Shape
-from tfsmith.ops.families import CONTROL_FLOW
+from tfsmith.ops import CONTROL_FLOW
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.shapes import computed_ops
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from tfsmith.ir.body import Body, Use
 from tfsmith.ir.graph import Function, Graph
-from tfsmith.ops.families import CALLS
+from tfsmith.ops import CALLS
 from tfsmith.passes.prune import called
 
 __all__ = ["Signs"]

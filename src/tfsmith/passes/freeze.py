@@ -10,16 +10,14 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from tfsmith.errors import Note, NotFoundInModelError, UnsupportedError, UsageError
-from tfsmith.ir.body import Part
+from tfsmith.errors import Note, NotFoundInModelError, UnsupportedError, UsageError, nearest
+from tfsmith.ir.body import Part, free_name
 from tfsmith.ir.graph import Graph, check_graph
 from tfsmith.ir.model import Collection, MetaGraph, MetaInfo, Model, Signature, TensorInfo
-from tfsmith.ir.names import free_name, nearest
 from tfsmith.ir.node import Endpoint, Node, parse_input
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import Shape, dtype_named
-from tfsmith.ops.families import DIRECT_CALLS, TABLES, VARIABLES
-from tfsmith.passes.inline import inline_calls
+from tfsmith.ops import DIRECT_CALLS, TABLES, VARIABLES
 from tfsmith.passes.interface import (
     INIT_COLLECTIONS,
     check_shapes,
@@ -242,6 +240,8 @@ def _node_name(key: str, default: str) -> str:
 
 def _flatten(graph: Graph, outputs: Mapping[str, Endpoint], kept: Sequence[str]) -> tuple[Graph, dict[str, Endpoint]]:
     """Inlines all calls; an output that a call gave becomes an Identity named after its key."""
+    from tfsmith.passes.inline import inline_calls  # graphs of TensorFlow 1 have no calls
+
     flat, moved = inline_calls(graph)
     names = set(flat.by_name)
     added: list[Node] = []

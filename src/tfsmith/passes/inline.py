@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from tfsmith.errors import InvalidModelError, LimitError
+from tfsmith.ir.body import FreeNames
 from tfsmith.ir.graph import Function, Graph
-from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import CONTROL, Attr, Func, Node, parse_input
 from tfsmith.limits import MAX_DEPTH, MAX_INLINED_CALLS, MAX_INLINED_SIZE
-from tfsmith.ops.families import DIRECT_CALLS, PLACEHOLDERS, VARIABLES
+from tfsmith.ops import DIRECT_CALLS, PLACEHOLDERS, VARIABLES
 
 __all__ = ["rename_output", "rename_outputs", "inline_calls"]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ops.families import ID_INPUTS, SOME_OF_INPUT
+from tfsmith.ops import ID_INPUTS, SOME_OF_INPUT
 
 __all__ = ["integer_limits"]
 

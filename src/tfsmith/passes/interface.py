@@ -6,15 +6,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from tfsmith.errors import Note, NotFoundInModelError, UsageError
+from tfsmith.errors import Note, NotFoundInModelError, UsageError, nearest, shortened
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import PREDICT, SERVING_DEFAULT, MetaGraph, Model, Signature, TensorInfo
-from tfsmith.ir.names import nearest, shortened
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import UNKNOWN, DType, Shape, dtype_named
 from tfsmith.limits import MAX_RANK
-from tfsmith.ops.families import (
+from tfsmith.ops import (
     BATCH_NORMS,
     DIRECT_CALLS,
     HANDLE_READS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tfsmith.errors import Note, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.model import Collection, Kind, MetaGraph, Model, format_tags
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 from tfsmith.passes.export import AssetFile, add_main_op, find_assets
 from tfsmith.passes.interface import INIT_COLLECTIONS, INIT_SIGNATURE
 from tfsmith.passes.saver import has_saver, new_saver, remove_saver, saved_variables

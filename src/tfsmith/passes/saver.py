@@ -6,15 +6,14 @@ from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, UnsupportedError
-from tfsmith.ir.body import Body, Part
+from tfsmith.ir.body import Body, FreeNames, Part, free_name
 from tfsmith.ir.graph import Function, Graph
+from tfsmith.ir.model import OBJECT_GRAPH_KEY, MetaGraph, Model, Saver
 from tfsmith.ir.model import Collection as GraphCollection
-from tfsmith.ir.model import MetaGraph, Model, Saver
-from tfsmith.ir.names import OBJECT_GRAPH_KEY, FreeNames, free_name
 from tfsmith.ir.node import Func, Node, parse_input
 from tfsmith.ir.tensor import StringTensor, integer_tensor
 from tfsmith.ir.types import SCALAR, DType, Shape, dtype_named
-from tfsmith.ops.families import DIRECT_CALLS, RESTORES, SAVER_OPS, SAVES, VARIABLES
+from tfsmith.ops import DIRECT_CALLS, RESTORES, SAVER_OPS, SAVES, VARIABLES
 from tfsmith.passes.variables import find_source, find_value, restore_sources
 from tfsmith.records import record, replace
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from tfsmith.ir.graph import Graph, check_nodes
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
-from tfsmith.ops.families import DIRECT_CALLS
+from tfsmith.ops import DIRECT_CALLS
 from tfsmith.passes.inline import inline_calls
 from tfsmith.passes.interface import INIT_SIGNATURE, collected, guess_outputs, tensor_names
 from tfsmith.passes.prune import prune, prune_library

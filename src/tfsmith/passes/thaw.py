@@ -8,15 +8,14 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
-from tfsmith.errors import Note, UsageError
-from tfsmith.ir.body import Part, Use
+from tfsmith.errors import Note, UsageError, nearest
+from tfsmith.ir.body import FreeNames, Part, Use
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.model import PREDICT, Collection, MetaGraph, Model, Signature
-from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Node, parse_input
 from tfsmith.ir.tensor import FilledTensor, StringTensor, Tensor, integer_tensor
 from tfsmith.ir.types import SCALAR, DType, Shape, dtype_named
-from tfsmith.ops.families import BATCH_NORMS, VARIABLES
+from tfsmith.ops import BATCH_NORMS, VARIABLES
 from tfsmith.passes.export import AssetFile, add_main_op, find_assets, meta_info, side_assets
 from tfsmith.passes.former_variables import Signs
 from tfsmith.passes.interface import (

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from tfsmith.errors import InvalidModelError, LimitError, NotFoundInModelError, TfsmithError
+from tfsmith.errors import InvalidModelError, LimitError, NotFoundInModelError, TfsmithError, nearest
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Function, Graph
 from tfsmith.ir.model import MetaGraph, Model
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Func, Node, is_index
 from tfsmith.ir.tensor import Piece, SlicedTensor, StringTensor, Tensor
-from tfsmith.ir.tensor_views import slice_tensor
 from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_DEPTH
-from tfsmith.ops.families import DIRECT_CALLS, INITIAL_WRITES, VARIABLES
+from tfsmith.ops import DIRECT_CALLS, INITIAL_WRITES, VARIABLES
 from tfsmith.records import record
 
 __all__ = [
@@ -333,6 +331,8 @@ def find_value(
         raise _missing(model, node, source.key, where)
     tensor = model.variables[source.key]
     if source.extents:
+        from tfsmith.ir.tensor_views import slice_tensor  # rare
+
         tensor = slice_tensor(tensor, source.extents, f"variable {node.name!r}")
     _check(model, node, tensor, source.key)
     return source.key, tensor

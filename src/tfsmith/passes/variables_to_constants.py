@@ -6,16 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
 
 from tfsmith.errors import InvalidModelError, LimitError, UnsupportedError
-from tfsmith.ir.body import Body, Part, Use
+from tfsmith.ir.body import Body, Part, Use, free_name
 from tfsmith.ir.graph import Function, FunctionParts, Graph
-from tfsmith.ir.names import free_name
 from tfsmith.ir.node import Func, Node, parse_input
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.tensor import FilledTensor, Tensor
 from tfsmith.ir.types import SCALAR, DType, Shape, dtype_named
 from tfsmith.limits import MAX_DEPTH, MAX_FROZEN_FUNCTIONS, MAX_RANK
-from tfsmith.ops.families import CALLS, HANDLE_ENDS, HANDLE_WRITES, HANDS_ON
-from tfsmith.passes.inline import rename_output, rename_outputs
+from tfsmith.ops import CALLS, HANDLE_ENDS, HANDLE_WRITES, HANDS_ON
 from tfsmith.records import field, record
 
 __all__ = [
@@ -396,6 +394,8 @@ class _Library:
         nodes = [work.changes.get(node.name, node) for node in function if node.name not in work.dropped]
         nodes = [_without_controls(node, work.dropped) for node in nodes]
         control_ret = {key: node for key, node in parts.control_ret.items() if node not in work.dropped}
+        from tfsmith.passes.inline import rename_output, rename_outputs
+
         nodes = [*rename_outputs(nodes, work.renamed_outputs), *work.added]
         ret = {key: rename_output(text, work.renamed_outputs) for key, text in parts.ret.items()}
         arg_attrs = {number: attrs for number, attrs in parts.arg_attrs.items() if number != index}

@@ -9,8 +9,8 @@ from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint
+from tfsmith.ops import PRODUCTS
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import PRODUCTS
 from tfsmith.patterns.algebra import Reading
 from tfsmith.patterns.formula import (
     Activation,

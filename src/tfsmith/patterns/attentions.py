@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tfsmith.ir.node import Endpoint
-from tfsmith.ops.layers import SLICES, SPLITS
+from tfsmith.ops import SLICES, SPLITS
 from tfsmith.patterns.algebra import Atom, Label, Value, bound_of, class_of
 from tfsmith.patterns.causal import shows_causal
 from tfsmith.patterns.formula import Search, labels_of
@@ -107,6 +107,7 @@ class _Attentions(Search):
     def __init__(self, raised: Raised, known: frozenset[int]) -> None:
         Search.__init__(self, raised)
         self._known = known
+        self._seen: set[int] = set()
 
     def of(self, tensor: Endpoint, atom: Atom) -> Iterator[Attended]:
         """What an attention is, if its scores can be read and it is in no known layer."""
@@ -115,6 +116,9 @@ class _Attentions(Search):
                 head = self._algebra.head(shares)
                 if head[0] != "softmax" or {label for at in bound_of(head) for label in shares[1][at]} != over:
                     continue
+                if shares[0] in self._seen:  # whose shares are of something else, too, such as relative positions
+                    continue
+                self._seen.add(shares[0])
                 values = [other for other, _ in factors if other != shares]
                 scores = self._algebra.value_of(class_of(head), shares[1])
                 yield from self._of_scores(tensor, scores, over, values)
@@ -199,11 +203,11 @@ class _Attentions(Search):
                     return None
                 atom = part
                 continue
-            opened = next(self._contractions(self._algebra.inside(atom)), None)
-            if opened is None:
-                return frozenset((atom[0],))
-            others = [one for one, _ in opened[2] if not self._raised.is_weight(one)]
-            return frozenset(one[0] for one in others)
+            for product, _ in self._algebra.inside(atom):
+                for _, _, factors, _ in self._contractions(tuple(((one,), 1.0) for one in product)):
+                    others = [one for one, _ in (*factors, *product) if self._algebra.head(one)[0] != "contract"]
+                    return frozenset(one[0] for one in others if not self._raised.is_weight(one))
+            return frozenset((atom[0],))
         return None
 
     def _whole(self, name: str) -> Atom | None:

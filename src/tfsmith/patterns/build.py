@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfsmith.errors import TfsmithError, UnsupportedError, UsageError
+from tfsmith.errors import TfsmithError, UnsupportedError, UsageError, nearest
 from tfsmith.ir.body import Body
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Attr, Endpoint, attr, is_index
 from tfsmith.ir.opdef import ArgDef, OpDef
 from tfsmith.ir.recipe import Expression, Match, Recipe, TargetNode, Unit

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ops.families import MERGES
-from tfsmith.ops.layers import ADDS, COUNTS, MOVES, SLICES
+from tfsmith.ops import ADDS, COUNTS, MERGES, MOVES, SLICES
 from tfsmith.patterns.algebra import Atom, Label, Value, constant_of
 from tfsmith.patterns.formula import Heads
 from tfsmith.patterns.raised import Raised

@@ -8,9 +8,8 @@ from typing import Any
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ops.families import BATCH_NORMS
+from tfsmith.ops import ADDS, BATCH_NORMS, BESIDE_CONVOLUTIONS, CONVOLUTIONS, POOLS
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import ADDS, BESIDE_CONVOLUTIONS, CONVOLUTIONS, POOLS
 from tfsmith.patterns.flow import DenseEnd, Flow
 from tfsmith.records import record
 

@@ -9,10 +9,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple
 
-from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError
-from tfsmith.ir.body import Body
+from tfsmith.errors import NotFoundInModelError, TfsmithError, UsageError, nearest
+from tfsmith.ir.body import Body, FreeNames
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import FreeNames, nearest
 from tfsmith.ir.node import Attr, Endpoint, Node
 from tfsmith.ir.opdef import is_commutative
 from tfsmith.ir.recipe import (
@@ -29,7 +28,7 @@ from tfsmith.ir.recipe import (
 )
 from tfsmith.ir.tensor import OpaqueTensor, Tensor
 from tfsmith.ir.types import Shape
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.patterns.index import BodyIndex, captured_variables
 from tfsmith.patterns.matcher import Matcher

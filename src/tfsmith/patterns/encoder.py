@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isfinite, sqrt
+from math import gcd, isfinite, sqrt
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from tfsmith.errors import Note
-from tfsmith.ir.body import Body
+from tfsmith.ir.body import Body, free_name
 from tfsmith.ir.body_editor import BodyEditor
 from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import free_name
-from tfsmith.ir.node import Attr, Endpoint, Node
+from tfsmith.ir.node import Attr, Endpoint, Node, parse_input
 from tfsmith.ir.recipe import Match, Miss, Query, Repeat, Unit, Variant
 from tfsmith.ir.types import DType, dtype_named
-from tfsmith.ops.families import SHAPES, VARIABLES
+from tfsmith.ops import COMPARISONS, PASSES_ON, SHAPES, VARIABLES
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import COMPARISONS
 from tfsmith.ops.sizes import Size
 from tfsmith.passes.bert_node import BERT, change_bert_nodes, with_bert_op
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Label, Product, Reading, Value, constant_of, is_close
@@ -390,7 +388,7 @@ class _Fusion:
         mask = self._mask(stack)
         embedded, rank = self._embedded(stack)
         shape = self._output_shape(last, rank)
-        weights = [weight for layer in stack.layers for weight in self._weights(layer)]
+        weights, repeats = self._passed([tuple(self._weights(layer)) for layer in stack.layers])
         ends = self._same(stack.layers[0].x.number) | ({mask.tensor.node} if mask else set())
         layers = self._inside(stack, ends)
         if not self._keep_shared:
@@ -400,6 +398,8 @@ class _Fusion:
         attrs |= {"MaskT": kind, "MaskAdder": mask.adder if mask else -_LARGE, "NumWeights": len(weights)}
         if stack.layers[0].heads.mask.is_cleared:
             attrs["ClearMasked"] = True
+        if repeats > 1:
+            attrs["WeightRepeats"] = repeats
         inputs: list[Any] = [embedded, hides, *(self._made(weight) for weight in weights)]
         scope = _common_scope([layer.output.node for layer in stack.layers])
         node = editor.add("Bert", [*inputs[:2], inputs[2:]], attrs, name=free_name(f"{scope}fused_bert", editor))
@@ -650,6 +650,35 @@ class _Fusion:
             given = sorted(_labels_of(found.kernel) - found.summed)
             yield from self._pair(found, [sorted(found.summed)], [given], width, f"the {name} kernel")
         yield from self._norm(layer, "norm2", hidden)
+
+    def _passed(self, layers: Sequence[tuple[_Weight, ...]]) -> tuple[list[_Weight], int]:
+        """The weights to pass, and how many layers in a row have the same: all of ALBERT's have."""
+        runs: list[int] = []
+        before: tuple[object, ...] = ()
+        for layer in layers:
+            stored = tuple(map(self._stored, layer))
+            if stored == before:
+                runs[-1] += 1
+            else:
+                runs.append(1)
+            before = stored
+        repeats = gcd(*runs)
+        return [weight for layer in layers[::repeats] for weight in layer], repeats
+
+    def _stored(self, weight: _Weight) -> object:
+        """Where a weight is stored, and how it is made of that: what two reads of one variable have in common."""
+        if weight.atom is None:
+            return weight
+        name, cuts = cuts_of(self._algebra, weight.atom)
+        tensor = parse_input(str(name))
+        node = self._body.by_name.get(tensor.node)
+        while node is not None and node.data_inputs and (node.op == "ReadVariableOp" or node.op in PASSES_ON):
+            tensor = self._body.resolve(node.data_inputs[0])
+            node = self._body.by_name.get(tensor.node)
+        users = {use.node.op for use in self._body.consumers(tensor.node) if use.node.name in self._live}
+        if (node is None or node.op != "Const") and not users <= {"ReadVariableOp", *PASSES_ON}:
+            tensor = parse_input(str(name))  # something may write it between two reads
+        return tensor, cuts, weight.filled, weight.width, weight.is_turned, weight.shape
 
     def _norm(self, layer: Layer, name: str, hidden: int) -> Iterator[_Weight]:
         norm = layer.norm(name)

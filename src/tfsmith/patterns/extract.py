@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
-from tfsmith.ir.body import Body
-from tfsmith.ir.names import FreeNames, nearest
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError, nearest
+from tfsmith.ir.body import Body, FreeNames
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, is_index
 from tfsmith.ir.opdef import OpLookup, builtin_op, is_commutative
 from tfsmith.ir.recipe import ConstantQuery, NodeQuery, Pattern, Query, Recipe, TargetNode, Variant

@@ -6,9 +6,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from tfsmith.ir.body import Body
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ops.families import HANDS_ON, PASSES_ON, VARIABLES
+from tfsmith.ops import BIASES, HANDS_ON, MOVES, OF_WEIGHTS, PASSES_ON, PRODUCTS, SHARES, VARIABLES
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import BIASES, MOVES, OF_WEIGHTS, PRODUCTS, SHARES
 from tfsmith.ops.sizes import Size
 from tfsmith.records import record
 

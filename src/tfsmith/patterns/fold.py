@@ -15,12 +15,12 @@ from tfsmith.ir.tensor import ArrayTensor, Tensor, TensorBase
 from tfsmith.ir.tensor_views import JoinedTensor, ReshapedTensor, TransposedTensor
 from tfsmith.ir.types import DType, Shape
 from tfsmith.limits import MAX_PROTO_BYTES
-from tfsmith.ops.families import ARITHMETIC
+from tfsmith.ops import ARITHMETIC
 from tfsmith.ops.shapes import constant, infer
 from tfsmith.ops.sizes import Conflict
 from tfsmith.ops.values import compute
 from tfsmith.records import record
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

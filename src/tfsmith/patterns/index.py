@@ -12,7 +12,7 @@ from tfsmith.ir.graph import Function
 from tfsmith.ir.model import MetaGraph
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.limits import MAX_MATCH_STEPS
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 
 __all__ = ["Budget", "GaveUp", "BodyIndex", "captured_variables"]
 

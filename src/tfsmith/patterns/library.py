@@ -32,7 +32,7 @@ def _(g: Graph, x: Operand, gamma: Operand, beta: Operand, epsilon: float) -> Ne
     return g.add("_MklLayerNorm", [x, gamma, beta], T="float32", epsilon=epsilon, name="{scope}/fused_layer_norm")
 
 
-_OF_MATRICES = ("rank(x) >= 2", "rank(kernel) == 2", "rank(bias) == 1")
+_OF_MATRICES = ("rank(x) >= 2", "rank(kernel) == 2")
 
 
 @rule(name="gelu-tanh", where=(_is_float, *_OF_MATRICES))
@@ -51,8 +51,10 @@ def gelu_erf(x: Form, kernel: Form, bias: Form) -> Form:
     return op.Gelu(op.Dense(x, kernel, bias), kind="erf")
 
 
-def _fused_product(g: Graph, x: Operand, kernel: Operand, bias: Operand, activation: str) -> NewTensor:
+def _fused_product(g: Graph, x: Operand, kernel: Operand, bias: Operand | NewTensor, activation: str) -> NewTensor:
     fused = ["BiasAdd", activation]
+    if isinstance(bias, Operand) and bias.rank != 1:  # stored with axes of size one before it
+        bias = g.add("Reshape", [bias, g.const([-1])], name="{scope}/fused_bias")
     turned = kernel.transposed
     name = "{scope}/fused_gelu"
     attrs = {"T": "float32", "num_args": 1, "fused_ops": fused, "transpose_b": turned}

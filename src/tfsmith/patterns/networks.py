@@ -7,9 +7,8 @@ from typing import Any, TypeAlias
 
 from tfsmith.ir.graph import Function, Graph, check_nodes
 from tfsmith.ir.model import Model
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import PRODUCTS, VARIABLES
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import PRODUCTS
 from tfsmith.passes.served import served_graphs
 from tfsmith.patterns.attentions import Transformer, find_transformer
 from tfsmith.patterns.convnet import ConvNet, find_convnet

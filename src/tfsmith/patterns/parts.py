@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ops.layers import SPLITS
+from tfsmith.ops import SPLITS
 from tfsmith.patterns.algebra import ONE, Algebra, Arg, Atom, Axes, Label, Reading, Value, class_of, scaled
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from tfsmith.ir.graph import Checker
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ops.families import CONTROL_FLOW, VARIABLES
+from tfsmith.ops import CONTROL_FLOW, VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.sizes import Size

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.tensor import FilledTensor
 from tfsmith.ir.types import SCALAR
-from tfsmith.ops.families import PASSES_ON
-from tfsmith.ops.layers import COMPARISONS
+from tfsmith.ops import COMPARISONS, PASSES_ON
 from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.sizes import Size, times
 from tfsmith.patterns.algebra import ONE, ZERO, Algebra, Arg, Label, Product, Reading, Value, constant_of, scaled

@@ -12,20 +12,23 @@ from typing import Any
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Function
 from tfsmith.ir.node import Endpoint, Func, Node
-from tfsmith.ops.families import EXITS, LOOPS, NEXT_ITERATIONS, PASSES_ON
-from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import (
+from tfsmith.ops import (
     ADDS,
     BOUNDS,
     CELLS,
     CUDNN_LAYERS,
+    EXITS,
     GATES,
+    LOOPS,
+    NEXT_ITERATIONS,
+    PASSES_ON,
     PRODUCTS,
     REVERSES,
     SLICES,
     SPLITS,
     TO_GATES,
 )
+from tfsmith.ops.inference import Inference
 from tfsmith.patterns.flow import DenseEnd, Flow, weight_node
 from tfsmith.records import record
 

@@ -9,15 +9,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from tfsmith.errors import InvalidModelError, Note, UnsupportedError, UsageError
-from tfsmith.ir.body import Body, Part
+from tfsmith.ir.body import Body, FreeNames, Part
 from tfsmith.ir.graph import Function, Graph
 from tfsmith.ir.model import MetaGraph, Model
-from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node
 from tfsmith.ir.opdef import OpDef, OpLookup
 from tfsmith.ir.recipe import Match, Miss, Recipe
 from tfsmith.ops.inference import Inference
-from tfsmith.patterns.build import InputRef, NewNode
 from tfsmith.patterns.replaceable import (
     Outside,
     Planned,
@@ -33,6 +31,7 @@ from tfsmith.records import record
 from tfsmith.records import replace as changed
 
 if TYPE_CHECKING:
+    from tfsmith.patterns.build import InputRef, NewNode
     from tfsmith.patterns.matcher import Found
 
 __all__ = [

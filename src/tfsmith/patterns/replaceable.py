@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.errors import UnsupportedError
 from tfsmith.ir.body import Body
@@ -12,13 +12,14 @@ from tfsmith.ir.graph import Function, Graph
 from tfsmith.ir.model import MetaGraph, Model
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, parse_input
 from tfsmith.ir.recipe import Match, Recipe
-from tfsmith.ops.families import ENTERS, PLACEHOLDERS, SHAPE_MATH, SHAPE_QUERIES, SWITCHES, VARIABLES
+from tfsmith.ops import ENTERS, PLACEHOLDERS, SHAPE_MATH, SHAPE_QUERIES, SWITCHES, VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import leaves_no_trace
 from tfsmith.passes.interface import check_tensor, guess_outputs, tensor_names
-from tfsmith.patterns.build import Built, InputRef, MatchFacts, NewNode, build
-from tfsmith.patterns.expressions import evaluate
 from tfsmith.records import field, record
+
+if TYPE_CHECKING:
+    from tfsmith.patterns.build import Built, InputRef, NewNode
 
 __all__ = [
     "Named",
@@ -410,6 +411,8 @@ def plan_match(
     Raises:
         UsageError: The recipe contradicts itself.
     """
+    from tfsmith.patterns.build import build  # recipes alone need it
+
     nodes = frozenset(match.nodes)
     if nodes & gone:
         return Skipped(match, f"node {min(nodes & gone)!r} went with another match")
@@ -442,6 +445,9 @@ def plan_match(
 
 def unmet(match: Match, body: Body, inference: Inference) -> str | None:
     """The first requirement of the recipe that the match does not meet; what is not known is not met."""
+    from tfsmith.patterns.build import MatchFacts
+    from tfsmith.patterns.expressions import evaluate
+
     facts = MatchFacts(match, body, inference)
     return next((one.text for one in match.variant.require if not evaluate(one.text, facts)), None)
 
@@ -534,6 +540,8 @@ def _keepers(
 
 def _is_taken_over(built: Built, seed: str, outputs: Set[int]) -> bool:
     """Whether a new node has the old one's name, and the same numbers for its outputs."""
+    from tfsmith.patterns.build import InputRef
+
     taker = next((new.key for new in built.new_nodes if new.name == seed), None)
     return taker is not None and all(
         built.outputs[Endpoint(seed, output)] == InputRef(Endpoint(taker, output), "new") for output in outputs
@@ -541,6 +549,8 @@ def _is_taken_over(built: Built, seed: str, outputs: Set[int]) -> bool:
 
 
 def _keeper(body: Body, inference: Inference, built: Built, seed: str, count: int) -> NewNode:
+    from tfsmith.patterns.build import NewNode
+
     sources, types = [], []
     for output in range(count):
         old = Endpoint(seed, output)

@@ -11,8 +11,7 @@ from struct import pack
 from types import MappingProxyType
 from typing import Any, TypeAlias, overload
 
-from tfsmith.errors import TfsmithError, UnsupportedError, UsageError
-from tfsmith.ir.names import nearest
+from tfsmith.errors import TfsmithError, UnsupportedError, UsageError, nearest
 from tfsmith.ir.node import Attr, Endpoint, attr
 from tfsmith.ir.recipe import Expression, NodeQuery, Query, Recipe, TargetNode, Variant
 from tfsmith.ir.tensor import FilledTensor, Tensor, make_tensor

@@ -141,6 +141,8 @@ class _BodySearch:
         taken: set[str] = set()
         for tensor, reading in reversed(list(self._candidates())):
             match = self._match_at(tensor, reading)
+            if match is not None and match.problem is not None:
+                match = self._elsewhere(tensor, reading) or match
             if match is not None and taken.isdisjoint(match.match.nodes):
                 taken.update(match.match.nodes)
                 found.append(match)
@@ -168,6 +170,15 @@ class _BodySearch:
                 self._algebra.head(atom)[0] in wanted for product, _ in reading.value for atom, _ in product
             ):
                 yield tensor, reading
+
+    def _elsewhere(self, tensor: Endpoint, reading: Reading) -> _RuleMatch | None:
+        """A match that can be replaced, at another tensor of the same value: where that lies in another layout."""
+        for other in self._search.tensors(self._search.number(reading.value)):
+            own = self._raised.reading(other) if other != tensor and other.node in self._order else None
+            match = None if own is None else self._match_at(other, own)
+            if match is not None and match.problem is None:
+                return match
+        return None
 
     def _match_at(self, output: Endpoint, reading: Reading) -> _RuleMatch | None:
         for found in self._search.match(self._compiled.formula, reading.value, {"@": ""}):

@@ -5,13 +5,12 @@ All of it is found by what is computed. A part whose computation is not known is
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from tfsmith.ir.node import Endpoint, Node, parse_input
-from tfsmith.ops.families import PASSES_ON, PLACEHOLDERS
+from tfsmith.ops import BIASES, COUNTS, FILLS, GATHERS, MOVES, PASSES_ON, PLACEHOLDERS, PRODUCTS, SLICES, SPLITS
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import BIASES, COUNTS, FILLS, GATHERS, MOVES, SLICES, SPLITS
 from tfsmith.patterns.algebra import Atom, Value
 from tfsmith.patterns.architecture import Stack, find_stacks
 from tfsmith.patterns.causal import is_causal
@@ -433,8 +432,10 @@ class _Around:
                 before = ((product.kernel, product.activation),)
                 return Head("word classifier", last.kernel.width, last.kernel, before)
             return None
-        if product.kernel.width == 2 and self._is_split(product):
+        if product.kernel.width == 2 and self._leads_to(product, SPLITS):  # the begin and the end go apart
             return Head("answer span", 2, product.kernel)
+        if self._leads_to(product, PRODUCTS):  # keys and values of a decoder
+            return None
         return Head("word classifier", product.kernel.width, product.kernel)
 
     def _same_weight(self, weight: Endpoint, words: set[Endpoint]) -> bool:
@@ -460,14 +461,14 @@ class _Around:
             name = node.name
         return None
 
-    def _is_split(self, product: _Product) -> bool:
-        """Whether two values of each word go apart, as the begin and the end of an answer."""
+    def _leads_to(self, product: _Product, ops: Collection[str]) -> bool:
+        """Whether what a product gives, only moved and with its bias, is taken by one of these ops."""
         todo, seen = [product.tensor.node], set[str]()
         while todo and len(seen) < _FAR:
             name = todo.pop()
             seen.add(name)
             for use in self._body.consumers(name):
-                if use.node.op in SPLITS:
+                if use.node.op in ops:
                     return True
                 if use.node.op in MOVES | BIASES | {"Transpose"} and use.node.name not in seen:
                     todo.append(use.node.name)

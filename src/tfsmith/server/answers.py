@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError
@@ -28,6 +27,7 @@ class Metrics:
         from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
         self.registry = CollectorRegistry()
+        self._known: dict[tuple[str, ...], tuple[Any, Any]] = {}
         labels = ["model", "api", "method"]
         self._count = Counter("tfsmith_requests", "Requests by status.", [*labels, "status"], registry=self.registry)
         self._seconds = Histogram("tfsmith_request_seconds", "Time of requests.", labels, registry=self.registry)
@@ -37,25 +37,25 @@ class Metrics:
         for name in repository.names:
             waiting.labels(name).set_function(lambda name=name: _waiting(repository, name))
 
-    @contextmanager
-    def request(self, model: str, api: str, method: str) -> Iterator[None]:
+    def request(self, model: str, api: str, method: str) -> _Counted:
         """Counts and times what runs inside; a `RequestError` gives the status."""
-        status, start = "OK", time.perf_counter()
+        return _Counted(self, model, api, method)
+
+    def begin(self) -> None:
+        """Counts a request that runs."""
         self._running.inc()
-        try:
-            yield
-        except RequestError as error:
-            status = error.code
-            raise
-        except BaseException:
-            status = "INTERNAL"
-            raise
-        finally:
-            self._running.dec()
-            if status == "NOT_FOUND":
-                model = ""  # names that clients make up are not kept
-            self._count.labels(model, api, method, status).inc()
-            self._seconds.labels(model, api, method).observe(time.perf_counter() - start)
+
+    def end(self, model: str, api: str, method: str, status: str, seconds: float) -> None:
+        """Counts a request that ended. To find the counters by their labels takes longer than to count."""
+        self._running.dec()
+        if status == "NOT_FOUND":
+            model = ""  # names that clients make up are not kept
+        labels = (model, api, method, status)
+        if labels not in self._known:
+            self._known[labels] = self._count.labels(*labels), self._seconds.labels(*labels[:3])
+        count, time_taken = self._known[labels]
+        count.inc()
+        time_taken.observe(seconds)
 
     @property
     def total(self) -> int:
@@ -68,6 +68,22 @@ class Metrics:
 
         found: bytes = generate_latest(self.registry)
         return found
+
+
+class _Counted:
+    """A request from its begin to its end, for the metrics."""
+
+    def __init__(self, metrics: Metrics, model: str, api: str, method: str) -> None:
+        self._metrics = metrics
+        self._labels = (model, api, method)
+        self._start = time.perf_counter()
+
+    def __enter__(self) -> None:
+        self._metrics.begin()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        status = error.code if isinstance(error, RequestError) else "OK" if error is None else "INTERNAL"
+        self._metrics.end(*self._labels, status, time.perf_counter() - self._start)
 
 
 def _waiting(repository: Repository, name: str) -> int:
@@ -108,7 +124,7 @@ class Service:
 
 def signature_map(servable: Servable) -> Any:
     """The signatures of a model, as TensorFlow Serving's SignatureDefMap."""
-    from tfsmith.wire.messages import new
+    from tfsmith.wire import new
 
     found = new("serving.SignatureDefMap")
     for key, signature in servable.signatures.items():

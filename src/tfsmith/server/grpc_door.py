@@ -9,7 +9,7 @@ from concurrent.futures import TimeoutError as FutureTimeout
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError
-from tfsmith.formats.graph.tensorproto import tensor_from_message
+from tfsmith.formats.graph import tensor_from_message
 from tfsmith.ir.types import as_dtype
 from tfsmith.server.answers import (
     CLASSIFY,
@@ -22,7 +22,7 @@ from tfsmith.server.answers import (
 )
 from tfsmith.server.lanes import Lane, RequestError, as_request_error
 from tfsmith.server.repository import Servable
-from tfsmith.wire.messages import message_class, new
+from tfsmith.wire import message_class, new
 
 if TYPE_CHECKING:
     import grpc
@@ -117,11 +117,13 @@ class _Door:
         )
 
     def _run(self, lane: Lane, feeds: Mapping[str, Any], seconds: float) -> dict[str, NDArray[Any]]:
-        future = lane.submit(feeds)
+        found = lane.submit(feeds)
+        if isinstance(found, dict):
+            return found
         try:
-            return future.result(seconds)
+            return found.result(seconds)
         except FutureTimeout:
-            future.cancel()
+            found.cancel()
             raise
 
     def predict(self, request: Any, seconds: float) -> Any:

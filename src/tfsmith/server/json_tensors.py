@@ -28,6 +28,7 @@ __all__ = [
 
 _EXACT = {"float32": 2**24 - 1, "float64": 2**53 - 1, "float16": 2**11 - 1, "bfloat16": 2**8 - 1}
 """The largest whole number below which all are floats of the type."""
+_FLOAT32_MAX = 3.4028234663852886e38
 _SHOWN = 60
 _LARGE_NUMBER = re.compile(rb"[eE]\+?\d{3}|\d{300}")
 """What only a body has that may hold a number beyond float64; the rare case, for it is slower to read."""
@@ -102,7 +103,8 @@ def _columns(value: Any, inputs: Mapping[str, Port]) -> Iterator[tuple[str, Any]
             yield key, value[key]
         elif port.required:
             raise _bad(f"Missing named input: {key} in 'inputs' object.")
-    _check_known(value, inputs, "'inputs' object")
+    if not all(key in value for key in inputs):  # a key that is no input may be a misspelt one; else it is left out
+        _check_known(value, inputs, "'inputs' object")
 
 
 def _check_known(found: Mapping[str, Any], inputs: Mapping[str, Port], where: str) -> None:
@@ -189,6 +191,8 @@ def _exact(array: NDArray[Any], element: Any, kind: str, key: str) -> NDArray[An
         is_lossy = max(-int(array.min()), int(array.max())) > _EXACT.get(kind, 0)
         found = array.astype(element)
     else:
+        if element.itemsize >= 4 and abs(array).max() <= _FLOAT32_MAX:  # not of NaN
+            return array.astype(element)
         with numpy.errstate(over="ignore"):
             found = array.astype(element)
         is_lossy = bool((numpy.isfinite(array) & ~numpy.isfinite(found.astype(array.dtype))).any())
@@ -236,7 +240,7 @@ def serialized_examples(request: Mapping[str, Any]) -> NDArray[Any]:
     """
     import numpy
 
-    from tfsmith.wire.messages import new
+    from tfsmith.wire import new
 
     examples = request.get("examples")
     if not isinstance(examples, list):
@@ -268,6 +272,8 @@ def _fill_feature(feature: Any, name: str, value: Any) -> None:
         if kinds == {"int64"}:
             feature.int64_list.value.extend(map(int, values))
         elif kinds == {"float"}:
+            if any(_FLOAT32_MAX < abs(one) < math.inf for one in values):
+                raise _bad(f"Cannot convert JSON values of feature {name!r} to float without loss of precision")
             feature.float_list.value.extend(values)
         elif kinds:
             feature.bytes_list.value.extend(_as_bytes(one, name) for one in values)
@@ -351,8 +357,7 @@ def _plain(array: NDArray[Any]) -> list[str]:
     values = wide.reshape(-1).tolist()
     texts = [f"{value:.6g}" for value in values]
     digits = 17 if wide.dtype == numpy.float64 else 9
-    with numpy.errstate(over="ignore"):
-        differs = numpy.array(texts, dtype=numpy.float64).astype(wide.dtype) != wide.reshape(-1)
+    differs = numpy.array([float(text) for text in texts]).astype(wide.dtype) != wide.reshape(-1)
     for index in numpy.flatnonzero(differs):
         texts[index] = f"{values[index]:.{digits}g}"
     return [_NAMES.get(text) or (text if "." in text or "e" in text else f"{text}.0") for text in texts]

@@ -1,4 +1,8 @@
-"""A lane runs the requests of one signature: a bounded queue, workers with a runner each, and batches."""
+"""A lane runs the requests of one signature: a bounded queue, workers with a runner each, and batches.
+
+A run that is known to be short takes less time than to hand it to a worker and its results back. Where a lane is idle,
+such a request runs at once, in the thread that brings it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from time import monotonic
+from time import monotonic, perf_counter
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.engines.feeds import bind_feeds, make_input
@@ -24,6 +28,10 @@ __all__ = ["Lane", "Limits", "RequestError", "as_request_error"]
 
 _PROBE_ROWS = 4
 """Rows of the batch that shows whether the rows of a model depend on each other."""
+_SHORT_SECONDS, _LONG_SECONDS = 0.001, 0.02
+"""A run of the first is short. Shapes of which a run took the second no longer count as such."""
+_MOST_SHAPES = 1000
+"""Shapes of inputs whose runs are known to be short, at most."""
 
 
 class RequestError(Exception):
@@ -83,12 +91,13 @@ def _without_path(error: TfsmithError) -> str:
 class _Request:
     """Feeds that wait for a worker."""
 
-    __slots__ = ("feeds", "form", "future", "rows")
+    __slots__ = ("feeds", "form", "future", "is_alone", "rows")
 
-    def __init__(self, feeds: Arrays, rows: int, form: object) -> None:
+    def __init__(self, feeds: Arrays, rows: int, form: object, is_alone: bool) -> None:
         self.feeds = feeds
         self.rows = rows
         self.form = form
+        self.is_alone = is_alone
         self.future: Future[dict[str, NDArray[Any]]] = Future()
 
 
@@ -100,6 +109,7 @@ class Lane:
         runners: Compiled models that all compute the same.
         limits: How requests run.
         log: Takes an event and its facts.
+        steady: Whether the time of a run depends on the shapes of the inputs alone, so that short ones can be known.
         loose: Makes a lane that takes any shapes. It runs what is fed as a list of numbers where the signature says
             [?, 1], as TensorFlow Serving's own examples do; TensorFlow does not look at the signature's shapes.
     """
@@ -110,8 +120,13 @@ class Lane:
         runners: list[Runner],
         limits: Limits,
         log: Callable[..., None],
+        *,
+        steady: bool = False,
         loose: Callable[[], Lane] | None = None,
     ) -> None:
+        self._steady = steady
+        self._short: set[object] = set()
+        self._together = 1
         self._make_loose = loose
         self._loose: Lane | None = None
         self._making = threading.Lock()
@@ -140,11 +155,17 @@ class Lane:
         """Requests that no worker has taken yet."""
         return len(self._queue)
 
-    def submit(self, feeds: Mapping[str, Any]) -> Future[dict[str, NDArray[Any]]]:
-        """Checks the feeds and queues them.
+    @property
+    def busy(self) -> bool:
+        """Whether a request waits or runs."""
+        return bool(self._queue) or self._free < len(self._runners)
+
+    def submit(self, feeds: Mapping[str, Any]) -> dict[str, NDArray[Any]] | Future[dict[str, NDArray[Any]]]:
+        """Checks the feeds and queues them; or runs them, where that is known to be short.
 
         Raises:
             RequestError: They do not fit the model, or too many requests wait.
+            TfsmithError: A short run failed.
         """
         if self._make_loose is not None and _is_flat(self.inputs, feeds):
             return self._loose_lane(self._make_loose).submit(feeds)
@@ -152,16 +173,22 @@ class Lane:
             bound = bind_feeds(self.inputs, feeds)
         except TfsmithError as error:
             raise as_request_error(error) from error
-        rows, form = self._form(bound) if self.batches else (0, None)
-        request = _Request(bound, rows, form)
         with self._ready:
             if not self._is_open:
                 raise RequestError("UNAVAILABLE", "the model is being unloaded; ask again")
             if len(self._queue) - self._free >= self._limits.queue:
                 raise RequestError("UNAVAILABLE", f"{len(self._queue)} requests wait already; ask again later")
-            self._queue.append(request)
-            self._ready.notify()
-        return request.future
+            is_alone = not self.busy
+            if not is_alone or self._together > 1 or _shapes(bound) not in self._short:
+                rows, form = self._form(bound) if self.batches else (0, None)
+                request = _Request(bound, rows, form, is_alone)
+                self._queue.append(request)
+                self._ready.notify()
+                return request.future
+        start = perf_counter()
+        found = self._runners[0].run_bound(bound)
+        self._note_time(bound, perf_counter() - start)
+        return found
 
     def _loose_lane(self, make: Callable[[], Lane]) -> Lane:
         with self._making:
@@ -199,7 +226,16 @@ class Lane:
                 return
             wanted = [request for request in taken if request.future.set_running_or_notify_cancel()]
             if wanted:
+                start = perf_counter()
                 _run(runner, wanted)
+                if self._steady and len(wanted) == 1:
+                    self._note_time(wanted[0].feeds, perf_counter() - start)
+
+    def _note_time(self, feeds: Arrays, seconds: float) -> None:
+        if seconds > _LONG_SECONDS:
+            self._short.discard(_shapes(feeds))
+        elif seconds < _SHORT_SECONDS and len(self._short) < _MOST_SHAPES:
+            self._short.add(_shapes(feeds))
 
     def _take(self) -> list[_Request]:
         """The next requests that run together; none when the lane is closed and empty."""
@@ -214,11 +250,16 @@ class Lane:
             if found[0].form is None:
                 return found
             self._join(found)
+            self._together = len(found)
             return found
 
     def _join(self, found: list[_Request]) -> None:
-        """Adds requests of the same form, as they come, until the batch is full or the first has waited enough."""
-        rows, end = found[0].rows, monotonic() + self._limits.wait
+        """Adds requests of the same form, as they come, until the batch is full or the first has waited enough.
+
+        One that came alone, after one that ran alone, does not wait: nobody else seems to ask.
+        """
+        is_lone = found[0].is_alone and self._together == 1
+        rows, end = found[0].rows, monotonic() + (0 if is_lone else self._limits.wait)
         while rows < self._limits.batch:
             if not self._queue:
                 left = end - monotonic()
@@ -231,6 +272,10 @@ class Lane:
                 return
             found.append(self._queue.popleft())
             rows += other.rows
+
+
+def _shapes(feeds: Arrays) -> object:
+    return tuple([(key, array.shape) for key, array in feeds.items()])
 
 
 def _is_flat(inputs: Mapping[str, Port], feeds: Mapping[str, Any]) -> bool:
@@ -252,7 +297,7 @@ def _run(runner: Runner, requests: list[_Request]) -> None:
     feeds = {key: numpy.concatenate([one.feeds[key] for one in requests]) for key in requests[0].feeds}
     rows = sum(one.rows for one in requests)
     try:
-        found = runner.run(feeds, warn=False)
+        found = runner.run_bound(feeds)
     except Exception:  # of any kind: alone, each request gets its own
         found = {}
     if not found or any(array.ndim == 0 or len(array) != rows for array in found.values()):
@@ -267,7 +312,7 @@ def _run(runner: Runner, requests: list[_Request]) -> None:
 
 def _run_one(runner: Runner, request: _Request) -> None:
     try:
-        request.future.set_result(runner.run(request.feeds, warn=False))
+        request.future.set_result(runner.run_bound(request.feeds))
     except Exception as error:  # whoever waits for it decides what to say
         request.future.set_exception(error)
 

@@ -15,6 +15,8 @@ from tfsmith.engines.runner import Runner
 from tfsmith.errors import TfsmithError, UnreadableFileError, UsageError
 from tfsmith.ir.model import SERVING_DEFAULT, Model, Signature, TensorInfo
 from tfsmith.ir.types import dtype_named
+from tfsmith.ops import LOOPS
+from tfsmith.ops.traits import Trait, traits
 from tfsmith.records import field, record, replace
 from tfsmith.server.lanes import Lane, Limits, RequestError
 
@@ -24,6 +26,9 @@ Log = Callable[..., None]
 CompileModel = Callable[[Model, "str | None", bool], Runner]
 """Compiles a signature of a model; for the shapes that it says, or for any."""
 LATEST = "latest"
+_EMBEDDED = ("openvino", "reference")
+"""Engines that run in this process."""
+_LOOPING = Trait.CONTROL_FLOW | Trait.GRAPH_INSIDE | Trait.RUNS_CODE
 
 
 @record
@@ -63,7 +68,7 @@ def read_model_config(path: str | os.PathLike[str]) -> list[ModelConfig]:
     """
     from google.protobuf import text_format
 
-    from tfsmith.wire.messages import new
+    from tfsmith.wire import new
 
     message = new("serving.ModelServerConfig")
     try:
@@ -165,9 +170,19 @@ class Servable:
         def loose() -> Lane:
             runner = self._compile(self._model, signature, True)
             self._log("compiled", lane=f"{name}/any-shape", engine=f"{runner.engine} {runner.version}")
-            return Lane(f"{name}/any-shape", [runner], replace(self._limits, batch=1), self._log)
+            limits = replace(self._limits, batch=1)
+            return Lane(f"{name}/any-shape", [runner], limits, self._log, steady=self._is_steady(runner))
 
-        return Lane(name, runners, self._limits, self._log, loose)
+        return Lane(name, runners, self._limits, self._log, steady=self._is_steady(runners[0]), loose=loose)
+
+    def _is_steady(self, runner: Runner) -> bool:
+        """Whether the values of the inputs do not matter to the time of a run: no loops, no sizes that are fed."""
+        graph = self._model.graph
+        ops = {node.op for body in (graph, *graph.library.values()) for node in body.nodes}
+        is_straight = not ops & LOOPS and not any((traits(op) or Trait(0)) & _LOOPING for op in ops)
+        kinds = [port.dtype for port in runner.inputs.values()]
+        is_float = all(kind is not None and "float" in kind.base.name for kind in kinds)
+        return runner.engine in _EMBEDDED and is_straight and is_float
 
     @property
     def waiting(self) -> int:
@@ -183,7 +198,8 @@ class Servable:
         """Ends a use of it."""
         with self._idle:
             self._users -= 1
-            self._idle.notify_all()
+            if not self._users:
+                self._idle.notify_all()
 
     def close(self) -> None:
         """Waits until nobody uses it, and unloads it."""

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 import traceback
+import zlib
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
@@ -63,8 +64,6 @@ _KINDS = {
     "string": "BYTES",
 }  # fmt: skip
 """KServe's names of the types."""
-_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-"""All have an answer in JSON; those that are not asked for are malformed requests, as TensorFlow Serving has it."""
 _LARGE = 1 << 18
 """A body of so many bytes is read in a thread, so that other requests need not wait."""
 _BUSY_SECONDS = "1"
@@ -72,25 +71,15 @@ _PATIENCE = 4
 """Of a body that is too large, so many times as much as is allowed is still read."""
 
 
-def make_app(service: Service, log: Callable[..., None], *, log_requests: bool = False) -> Starlette:
-    """The application.
+def make_app(service: Service, log: Callable[..., None], *, log_requests: bool = False) -> Callable[..., Any]:
+    """The ASGI application.
 
     Args:
         service: Whom to ask.
         log: Takes an event and its facts.
         log_requests: Whether to log each request; failed ones are always logged.
     """
-    door = _Door(service, log, log_requests)
-    routes = [
-        Route("/v1/{rest:path}", door.guarded("v1", door.tensorflow_serving), methods=_METHODS),
-        Route("/v2/models/{rest:path}", door.guarded("v2", door.kserve), methods=_METHODS),
-        Route("/v2/health/{what}", door.health),
-        Route("/v2", door.server_metadata),
-        Route("/metrics", door.metrics),
-        Route("/monitoring/prometheus/metrics", door.metrics),
-        Route("/", door.page),
-    ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
+    return _Door(service, log, log_requests)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -109,7 +98,7 @@ def _json(text: str) -> Response:
 
 
 class _Door:
-    """What each path gives."""
+    """What each path gives. Starlette has the routes of all but the two APIs, whose paths have forms of their own."""
 
     def __init__(self, service: Service, log: Callable[..., None], log_requests: bool) -> None:
         self._service = service
@@ -117,27 +106,39 @@ class _Door:
         self._limits = service.repository.limits
         self._log = log
         self._log_requests = log_requests
+        routes = [
+            Route("/v2/health/{what}", self.health),
+            Route("/v2", self.server_metadata),
+            Route("/metrics", self.metrics),
+            Route("/monitoring/prometheus/metrics", self.metrics),
+            Route("/", self.page),
+        ]
+        self._routes = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})
 
-    def guarded(
-        self, api: str, answer: Callable[[Request], Awaitable[str]]
-    ) -> Callable[[Request], Awaitable[Response]]:
-        """A handler with the limit of time, and with errors as JSON."""
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """The application, as ASGI calls it."""
+        path = scope.get("path", "")
+        if scope["type"] == "http" and path.startswith("/v1/"):
+            await (await self._handle("v1", self.tensorflow_serving, Request(scope, receive)))(scope, receive, send)
+        elif scope["type"] == "http" and path.startswith("/v2/models/"):
+            await (await self._handle("v2", self.kserve, Request(scope, receive)))(scope, receive, send)
+        else:
+            await self._routes(scope, receive, send)
 
-        async def handle(request: Request) -> Response:
-            start, what = time.perf_counter(), ""
-            try:
-                response = _json(await self._answer(answer, request))
-            except RequestError as error:
-                what = error.what
-                response = _error(HTTP_CODES.get(error.code, 500), what)
-            if self._log_requests or what:
-                path, milliseconds = request.scope["path"], round(1000 * (time.perf_counter() - start), 3)
-                self._log("refused" if what else "request", level="warning" if what else "info", api=api,
-                          method=request.method, path=path[:200], status=response.status_code, ms=milliseconds,
-                          **({"error": what} if what else {}))  # fmt: skip
-            return response
-
-        return handle
+    async def _handle(self, api: str, answer: Callable[[Request], Awaitable[str]], request: Request) -> Response:
+        """An answer within the limit of time, with errors as JSON."""
+        start, what = time.perf_counter(), ""
+        try:
+            response = _json(await self._answer(answer, request))
+        except RequestError as error:
+            what = error.what
+            response = _error(HTTP_CODES.get(error.code, 500), what)
+        if self._log_requests or what:
+            path, milliseconds = request.scope["path"], round(1000 * (time.perf_counter() - start), 3)
+            self._log("refused" if what else "request", level="warning" if what else "info", api=api,
+                      method=request.method, path=path[:200], status=response.status_code, ms=milliseconds,
+                      **({"error": what} if what else {}))  # fmt: skip
+        return response
 
     async def _answer(self, answer: Callable[[Request], Awaitable[str]], request: Request) -> str:
         try:
@@ -172,14 +173,35 @@ class _Door:
                 parts.append(part)
         if size > most:
             raise self._too_large()
-        body = b"".join(parts)
-        return parse_object(body) if size < _LARGE else await run_in_threadpool(parse_object, body)
+        body, coding = b"".join(parts), request.headers.get("content-encoding", "identity").lower()
+        if coding == "identity" and size < _LARGE:
+            return parse_object(body)
+        found: dict[str, Any] = await run_in_threadpool(lambda: parse_object(self._decoded(body, coding)))
+        return found
+
+    def _decoded(self, body: bytes, coding: str) -> bytes:
+        """A body as it was before the client compressed it, within the limit of size."""
+        if coding == "identity":
+            return body
+        if coding != "gzip":
+            raise RequestError("INVALID_ARGUMENT", f"Content-Encoding {coding[:40]} is unknown; send gzip or none")
+        unzip = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+        try:
+            found = unzip.decompress(body, self._limits.body + 1)
+        except zlib.error as error:
+            raise RequestError("INVALID_ARGUMENT", f"the request is not gzip ({error})") from error
+        if len(found) > self._limits.body:
+            raise self._too_large()
+        if not unzip.eof or unzip.unused_data:
+            raise RequestError("INVALID_ARGUMENT", "the request is not one whole gzip stream")
+        return found
 
     def _too_large(self) -> RequestError:
         return RequestError("RESOURCE_EXHAUSTED", f"the request has over {self._limits.body:,} bytes")
 
     async def _run(self, lane: Lane, feeds: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
-        return await asyncio.wrap_future(lane.submit(feeds))
+        found = lane.submit(feeds)
+        return found if isinstance(found, dict) else await asyncio.wrap_future(found)
 
     async def _lane(self, servable: Servable, signature: Any, *methods: str) -> tuple[str, Any, Lane]:
         if not isinstance(signature, str):

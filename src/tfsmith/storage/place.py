@@ -26,8 +26,7 @@ from pathlib import Path
 from types import TracebackType
 
 from tfsmith.errors import OutputError, TfsmithError, UsageError
-from tfsmith.storage.sink import FileSink, explained
-from tfsmith.storage.span import real_path, spelled
+from tfsmith.storage import FileSink, explained, real_path, spelled
 
 try:
     import fcntl

@@ -24,7 +24,7 @@ from typing import Any
 
 from tfsmith.errors import CorruptFileError, LimitError, OutputError, UnreadableFileError, UnsupportedError
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_MOUNTED_FILES
-from tfsmith.storage.span import ARCHIVES, MOUNTS
+from tfsmith.storage import ARCHIVES, MOUNTS
 
 __all__ = ["LazySource", "is_url", "list_files", "local_path", "remote_exists", "upload", "url_text", "without_file"]
 

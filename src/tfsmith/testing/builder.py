@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from tfsmith.errors import UsageError
+from tfsmith.ir.body import FreeNames
 from tfsmith.ir.check import attrs_problems, type_problems
 from tfsmith.ir.graph import Graph, Versions
 from tfsmith.ir.model import Collection
-from tfsmith.ir.names import FreeNames
 from tfsmith.ir.node import Attr, Node, attr
 from tfsmith.ir.opdef import ArgDef, OpDef, builtin_op
 from tfsmith.ir.tensor import FilledTensor, Tensor, make_tensor

@@ -54,7 +54,7 @@ def half_plus(number: float) -> Model:
 
 def write_half_plus(path: str | os.PathLike[str], number: float) -> Path:
     """Writes the model as a SavedModel, such as `half_plus_two/00000123`."""
-    from tfsmith.verbs._output import save
+    from tfsmith.verbs._files import save
 
     save(half_plus(number), path, format="saved_model")
     return Path(path)

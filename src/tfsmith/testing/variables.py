@@ -11,7 +11,7 @@ from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import SCALAR, DType, Shape
 from tfsmith.records import record
 from tfsmith.testing.values import INT32, Operation, Output
-from tfsmith.wire.messages import new
+from tfsmith.wire import new
 
 if TYPE_CHECKING:
     from tfsmith.testing.builder import GraphBuilder

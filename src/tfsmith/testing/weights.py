@@ -9,7 +9,7 @@ from zlib import crc32
 from tfsmith.ir.tensor import ArrayTensor, Tensor, TensorBase
 from tfsmith.ir.types import DType, Shape
 from tfsmith.records import record
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 from tfsmith.testing.values import FLOAT32, FLOAT64
 from tfsmith.testing.variables import Values
 

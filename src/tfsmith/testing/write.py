@@ -10,23 +10,22 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from tfsmith.formats.checkpoint import write_checkpoint_state
 from tfsmith.formats.checkpoint.bundle import open_bundle
-from tfsmith.formats.checkpoint.find import write_checkpoint_state
 from tfsmith.formats.checkpoint.writer import write_bundle
 from tfsmith.formats.graph.graphdef import check_size, plan_graph
 from tfsmith.formats.graph.metagraph import plan_meta_graph
-from tfsmith.formats.savedmodel.folder import write_saved_model as write_folder
+from tfsmith.formats.savedmodel import write_saved_model as write_folder
 from tfsmith.ir.graph import Graph
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import ArrayTensor, Tensor
 from tfsmith.ir.types import DType
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
+from tfsmith.storage import FileSink, Span
 from tfsmith.storage.place import Output
-from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import Span
 from tfsmith.testing.models import TestModel
 from tfsmith.testing.values import INT32
-from tfsmith.wire.fields import WritePlan
+from tfsmith.wire import WritePlan
 from tfsmith.wire.text_writer import write_text_file
 
 __all__ = ["frozen_graph", "write_checkpoint_files", "write_frozen", "write_saved_model"]

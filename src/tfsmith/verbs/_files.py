@@ -1,23 +1,28 @@
-"""Opening: `load`, and what is asked of a model that was opened. No commands of their own."""
+"""Models in and out: `load`, and `save`, the one way out for models and for what verbs make of them."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tfsmith import records
-from tfsmith.errors import NotFoundInModelError, TfsmithError, UnreadableFileError, UsageError
+from tfsmith.errors import Note, NotFoundInModelError, TfsmithError, UnreadableFileError, UsageError, nearest
+from tfsmith.formats import ALL_KINDS, As, FileKind, destination_of
 from tfsmith.formats.opener import attach_checkpoint, open_bytes, open_model
 from tfsmith.ir.body import Body, Part
-from tfsmith.ir.model import KERAS_REMEDY, KERAS_WHAT, Model, Saver
-from tfsmith.ir.names import nearest
-from tfsmith.storage.span import is_remote, spelled
-from tfsmith.verbs._arguments import checked, shown
+from tfsmith.ir.model import KERAS_REMEDY, KERAS_WHAT, Model, Saver, SideFile
+from tfsmith.storage import is_remote, real_path, spelled
+from tfsmith.verbs._declare import checked, shown
 
 if TYPE_CHECKING:
     from tfsmith.verbs._shared import FilePath, ModelOrPath, Names
+
+if TYPE_CHECKING:  # most outputs need none of it
+    from tfsmith.passes.export import AssetFile
+    from tfsmith.verbs._shared import FilePath, ModelOrResult, ModelResult
+    from tfsmith.verbs.verify import Verified
 
 __all__ = [
     "load",
@@ -30,6 +35,13 @@ __all__ = [
     "verify_checksums",
     "fitting_graphs",
     "require_graph",
+    "Placed",
+    "foreign_assets",
+    "place_model",
+    "place_result",
+    "prove_result",
+    "save",
+    "with_assets",
 ]
 
 _GRAPH_SUFFIXES = (".meta", ".pb", ".pbtxt")
@@ -225,3 +237,222 @@ def require_graph(model: Model, purpose: str) -> None:
         listed = ", ".join(str(path) for path in fitting[:_MOST_NAMES])
         remedy = f"its variables fit {listed}; pass that as MODEL and this as {{checkpoint}}"
     raise UsageError(what, path=model.path, remedy=remedy)
+
+
+_Made = TypeVar("_Made", bound="ModelResult")
+
+
+@checked
+def save(
+    model: ModelOrResult,
+    path: FilePath,
+    *,
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+    shards: int | None = None,
+    link: bool = False,
+    force: bool = False,
+    format: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+) -> tuple[object, ...]:
+    """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
+
+    Args:
+        model: The model, or what a verb gave that has one.
+        path: Its ending decides: `.pb` a GraphDef, `.pbtxt` its text, `.meta` a MetaGraphDef with its checkpoint,
+            `.ckpt` or `.ckpt-N` a checkpoint, `.npz` and `.safetensors` its variables, a name without ending (`v1.0`
+            has none) or with a slash at its end a SavedModel folder.
+        as_: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
+            "safetensors", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its main file).
+        shards: The number of data files of a checkpoint; by default as many as there were.
+        link: Whether to make hard links of weight files that did not change, in place of copies.
+        force: Whether to replace what is there. Files that the model was read from are never replaced.
+        format: Another word for `as_`.
+
+    Returns:
+        What to beware of.
+
+    Raises:
+        OutputError: It cannot be written there; what was there before is untouched.
+        LimitError: A message would be over 2 GiB.
+    """
+    if as_ is not None and format is not None:
+        raise UsageError("{as_} and {format} are the same", remedy="give one of them")
+    as_ = format if as_ is None else as_
+    if not isinstance(model, Model):
+        return tuple(model.save(path, as_=as_, force=force).notes)
+    return place_model(model, path, format=as_, shards=shards, link=link, force=force).notes
+
+
+@records.record
+class Placed:
+    """A model that was written.
+
+    Attributes:
+        model: The model as it was written: of the kind that the output holds.
+        path: Its main file, its folder, or its prefix.
+        kind: The kind of file.
+        notes: What to beware of.
+        is_right: Whether it was proven, or there was nothing to prove; if not, it was not put in place.
+    """
+
+    model: Model
+    path: Path
+    kind: FileKind
+    notes: tuple[Note, ...]
+    is_right: bool
+
+
+def place_model(
+    model: Model,
+    path: str | os.PathLike[str],
+    *,
+    before: Model | None = None,
+    inputs: Iterable[str | os.PathLike[str]] = (),
+    prove: Callable[[Path], bool] | None = None,
+    keeps: bool = True,
+    format: As | None = None,
+    may: Collection[FileKind] = ALL_KINDS,
+    shards: int | None = None,
+    link: bool = False,
+    force: bool = False,
+) -> Placed:
+    """Writes a model aside, has it proven there, and puts it in place. As `save`, for verbs.
+
+    Args:
+        model: What to write.
+        path: Where; its ending decides.
+        before: The model as it was opened.
+        inputs: What else the command read; none of it is replaced.
+        prove: Looks at what was written, where it lies for now, and says whether it is right.
+        keeps: Whether parts that nobody edited may be as their file had them, whatever is wrong with them.
+        format: What to write, whatever the name says.
+        may: The kinds of files that the verb writes.
+        shards: The number of data files of a checkpoint; by default as many as there were.
+        link: Whether to make hard links of weight files that did not change.
+        force: Whether to replace what is there.
+    """
+    original = model if before is None else before
+    from tfsmith.formats.write import check_written, inputs_of, write_model  # who only looks needs no writers
+
+    destination = destination_of(path, format, model.kind, may=may)
+    output = destination.output((*inputs_of(original), *inputs_of(model), *inputs), force=force)
+    output.check()
+    notes: list[Note] = []
+    if model.kind != destination.holds:
+        from tfsmith.passes.kinds import repack
+
+        packed = repack(model, destination.holds)
+        model = with_assets(packed.model, packed.assets, original)
+        notes += (*packed.notes, *foreign_assets(model, original))
+    elif destination.kind == "saved_model":
+        notes += foreign_assets(model, original)
+    if format is None and destination.kind == "checkpoint" and original.has_graph:
+        notes.append(Note("a checkpoint has no graph", (), f"write {destination.path.name}.meta to keep it"))
+    is_text = original.path is not None and original.path.suffix == ".pbtxt"
+    check_written(model, is_kept=keeps and original.kind == destination.holds and is_text == destination.text)
+    is_right = True
+    with output:
+        place = destination.at(output.aside)
+        written = write_model(model, place, before=before, shards=shards, link=link)
+        if prove is not None and not prove(output.aside):
+            is_right = False
+            output.discard()
+    if link and len(written.linked) < len(written.files):
+        copied = tuple(file.name for file in written.files if file not in written.linked)
+        notes.append(Note("not linked", copied, "they changed, or lie on a disk that cannot link to the other"))
+    notes += [Note(f"{name} is left out", (), "it is of the model as it was") for name in written.left_out]
+    return Placed(model, destination.path, destination.kind, tuple(notes), is_right)
+
+
+def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[str, Any]) -> _Made:
+    """Writes what a verb made; gives the result as it was written.
+
+    Args:
+        result: What the verb made.
+        out: Where; its ending decides what is written.
+        options: The verb's shared options. With `verify`, only what computes the same as the original is put in place.
+    """
+    as_ = options.get("as_")
+    made = result.made_for(destination_of(out, as_, result.model.kind, may=result.kinds))
+    found: list[Verified] = []
+
+    def prove(path: Path) -> bool:
+
+        found.append(_proof(made, load(path), options))
+        return found[-1].is_same
+
+    placed = place_model(
+        made.model,
+        out,
+        before=made.source,
+        inputs=made.read,
+        prove=prove if options.get("verify") else None,
+        keeps=made.keeps,
+        format=as_,
+        may=made.kinds,
+        shards=made.shards,
+        link=made.link,
+        force=bool(options.get("force")),
+    )
+    return records.replace(
+        made,
+        model=placed.model,
+        notes=(*made.notes, *placed.notes),
+        out=placed.path if placed.is_right else None,
+        verified=found[-1] if found else None,
+    )
+
+
+def prove_result(result: _Made, options: Mapping[str, Any]) -> _Made:
+    """What a verb made, with whether it computes the same as the original; nothing is written.
+
+    Args:
+        result: What the verb made.
+        options: The verb's shared options.
+    """
+    return records.replace(result, verified=_proof(result, result.model, options))
+
+
+def _proof(made: ModelResult, written: Model, options: Mapping[str, Any]) -> Verified:
+    from tfsmith.verbs._prove import Checks  # loads what runs models
+
+    return made.prove(written, Checks(options.get("verify_engine", "auto"), tuple(options.get("op_libraries", ()))))
+
+
+def with_assets(result: Model, assets: Iterable[AssetFile], source: Model) -> Model:
+    """A model that is to be a SavedModel, with the files that its tables are filled from."""
+    found = [SideFile(f"assets/{Path(asset.path).name}", _asset_file(asset, source)) for asset in assets]
+    known = {side.name for side in found}
+    beside = tuple(side for side in result.side_files if side.name not in known)
+    return records.replace(result, side_files=(*beside, *found))
+
+
+def foreign_assets(result: Model, source: Model) -> list[Note]:
+    """Notes files that a graph named and that lie elsewhere: a hostile one may name any file of the user's."""
+    known = {side.path for side in source.side_files}
+    sides = [side.path for side in result.side_files if side.path not in known]
+    if not sides:
+        return []
+    home = real_path(_home(source))
+    foreign = tuple(str(path) for path in sides if not real_path(path).is_relative_to(home))
+    remedy = "the graph names them; see that they hold nothing private before you pass the model on"
+    return [Note("files from outside of the model are copied into it", foreign, remedy)] if foreign else []
+
+
+def _asset_file(asset: AssetFile, model: Model) -> Path:
+    """Where the file that a table is filled from lies: as the graph says, or beside the model."""
+    name = Path(asset.path.replace("\\", "/")).name
+    folder = _home(model)
+    for candidate in (folder / "assets" / name, folder / name, Path(asset.path)):
+        if name and candidate.is_file():
+            return candidate
+    what = f"the file {asset.path!r}, which fills a table, is not there"
+    raise UnreadableFileError(
+        what, where=f"tensor {asset.tensor_name!r}", remedy=f"put {name or 'it'} beside the model"
+    )
+
+
+def _home(model: Model) -> Path:
+    """The folder that a model lies in."""
+    if model.path is None:
+        return Path()
+    return model.path if model.path.is_dir() else model.path.parent

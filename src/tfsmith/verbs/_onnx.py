@@ -20,11 +20,11 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.ir.opdef import builtin_op
 from tfsmith.ir.types import Shape
-from tfsmith.ops.families import TABLES
+from tfsmith.ops import TABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.storage.place import Output
 from tfsmith.verbs._shared import Result, sized
-from tfsmith.view.text import human_bytes, plural
+from tfsmith.view import human_bytes, plural
 
 if TYPE_CHECKING:
     from tfsmith.onnx.lower import Given, Lacking, Lowered

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model, Signature
-from tfsmith.storage.span import spelled
-from tfsmith.verbs._arguments import checked
-from tfsmith.view.text import Section, human_bytes, plain_text
+from tfsmith.storage import spelled
+from tfsmith.verbs._declare import checked
+from tfsmith.view import Section, human_bytes, plain_text
 
 if TYPE_CHECKING:
     from typing import TypeAlias, TypedDict
 
     from numpy.typing import NDArray
 
-    from tfsmith.formats.kinds import Destination, FileKind
+    from tfsmith.formats import Destination, FileKind
     from tfsmith.ir.tensor import Tensor
     from tfsmith.verbs._prove import Checks, Verified
 
@@ -322,14 +322,14 @@ class ModelResult(Result):
             raise UsageError("{as_} goes with {out}", remedy="add {out}, or leave it out")
         if out is None and not shared.get("verify"):
             return self
-        from tfsmith.verbs._output import place_result, prove_result  # looking should not load what writes
+        from tfsmith.verbs._files import place_result, prove_result  # looking should not load what writes
 
         return prove_result(self, shared) if out is None else place_result(self, out, shared)
 
     @property
     def kinds(self) -> tuple[FileKind, ...]:
         """The kinds of files that it can be written as."""
-        from tfsmith.formats.kinds import ALL_KINDS
+        from tfsmith.formats import ALL_KINDS
 
         return ALL_KINDS
 

@@ -15,9 +15,9 @@ from tfsmith.passes.check_target import Obstacle, Target, TargetCheck, check_tar
 from tfsmith.passes.fold_shapes import folded_ops
 from tfsmith.passes.freeze import FreezeOptions, freeze
 from tfsmith.records import record, replace
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import Result, open_model
-from tfsmith.view.text import Section, human_count
+from tfsmith.view import Section, human_count
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

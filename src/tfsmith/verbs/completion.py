@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from tfsmith.records import record
 from tfsmith.verbs import VERBS
-from tfsmith.verbs._arguments import checked
-from tfsmith.verbs._declare import Option, Verb, read_verb
+from tfsmith.verbs._declare import Option, Verb, checked, read_verb
 from tfsmith.verbs._shared import Result
 
 __all__ = ["CompletionScript", "completion"]

@@ -9,18 +9,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import UsageError
-from tfsmith.formats.kinds import MAIN_FILES, sniff
+from tfsmith.formats import MAIN_FILES, sniff
 from tfsmith.ir.literals import literal_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Attr
 from tfsmith.passes.configure import ConfiguredNodes, NodeSetting
 from tfsmith.passes.configure import configure as configure_nodes
 from tfsmith.records import record, replace
+from tfsmith.storage import open_file, real_path
 from tfsmith.storage.place import Output
-from tfsmith.storage.span import open_file, real_path
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import ModelResult, open_model, size_of, sized
-from tfsmith.view.text import plural
+from tfsmith.view import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

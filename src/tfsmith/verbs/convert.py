@@ -9,23 +9,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
 from tfsmith.errors import UnreadableFileError, UsageError
-from tfsmith.formats.kinds import KINDS, destination_of, kind_of
-from tfsmith.formats.savedmodel.object_graph import rename_tracked
+from tfsmith.formats import KINDS, destination_of, kind_of
+from tfsmith.formats.savedmodel import rename_tracked
 from tfsmith.ir.model import PREDICT, Model
 from tfsmith.passes.convert import ConvertOptions, ReworkedModel, SignatureEdits, rework
 from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
-from tfsmith.verbs._arguments import checked
-from tfsmith.verbs._files import require_graph
-from tfsmith.verbs._output import with_assets
+from tfsmith.verbs._declare import checked
+from tfsmith.verbs._files import require_graph, with_assets
 from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, sized
+from tfsmith.view import plural
 from tfsmith.view.summary import signature_facts
-from tfsmith.view.text import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.formats.kinds import Destination
+    from tfsmith.formats import Destination
     from tfsmith.verbs._onnx import ConvertedOnnx
     from tfsmith.verbs._prove import Checks, Verified
     from tfsmith.verbs._shared import (

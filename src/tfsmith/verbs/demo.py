@@ -14,14 +14,13 @@ from tfsmith.errors import EngineError, OutputError
 from tfsmith.ir.tensor import Tensor
 from tfsmith.testing.models import BertConfig, TestModel, bert_classifier
 from tfsmith.testing.write import write_checkpoint_files, write_saved_model
-from tfsmith.verbs._arguments import checked
-from tfsmith.verbs._files import load, verify_checksums
-from tfsmith.verbs._output import save
+from tfsmith.verbs._declare import checked
+from tfsmith.verbs._files import load, save, verify_checksums
 from tfsmith.verbs._shared import Result
 from tfsmith.verbs.freeze import freeze
 from tfsmith.verbs.show import show
 from tfsmith.verbs.verify import verify
-from tfsmith.view.text import Section, human_bytes
+from tfsmith.view import Section, human_bytes
 
 if TYPE_CHECKING:
     from tfsmith.verbs._shared import FilePath, Progress

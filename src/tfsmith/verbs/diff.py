@@ -10,19 +10,18 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import Hint, NotFoundInModelError, TfsmithError, UsageError
-from tfsmith.ir.model import Model
-from tfsmith.ir.names import OBJECT_GRAPH_KEY
+from tfsmith.ir.model import OBJECT_GRAPH_KEY, Model
 from tfsmith.ir.tensor import FilledTensor, SpanTensor, Tensor
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 from tfsmith.passes.diff import diff_structure
 from tfsmith.passes.diff_bodies import StructureDifference, TensorPair, ValueChange
 from tfsmith.passes.variables import find_value, restore_sources
 from tfsmith.records import field, record, replace
-from tfsmith.storage.span import open_file
-from tfsmith.verbs._arguments import checked
+from tfsmith.storage import open_file
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import Result, check_room, open_model
+from tfsmith.view import Section, human_count
 from tfsmith.view.summary import difference_facts
-from tfsmith.view.text import Section, human_count
 from tfsmith.weights.compare import Comparison, pair_weights
 from tfsmith.weights.compare import compare_weights as compare
 from tfsmith.weights.source import weights_of

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith import records
 from tfsmith.errors import NotFoundInModelError, call, data_of
-from tfsmith.formats.kinds import FileKind
+from tfsmith.formats import FileKind
 from tfsmith.ir.model import PREDICT, SERVING_DEFAULT, Model, Signature
 from tfsmith.ir.types import Shape
 from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
-from tfsmith.verbs._arguments import checked
-from tfsmith.verbs._output import with_assets
+from tfsmith.verbs._declare import checked
+from tfsmith.verbs._files import with_assets
 from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
 from tfsmith.view.summary import signature_facts
 

@@ -12,10 +12,10 @@ from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.records import field, record, replace
 from tfsmith.storage.place import Output
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import _path, body_of
 from tfsmith.verbs._shared import Result, open_model, sized
-from tfsmith.view.text import plural
+from tfsmith.view import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

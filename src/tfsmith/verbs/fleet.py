@@ -16,11 +16,10 @@ from tfsmith.errors import EngineError, TfsmithError, UsageError, worded
 from tfsmith.records import record
 from tfsmith.storage.place import write_file
 from tfsmith.verbs import VERBS
-from tfsmith.verbs._arguments import checked
-from tfsmith.verbs._declare import read_verb
+from tfsmith.verbs._declare import checked, read_verb
 from tfsmith.verbs._fleet_models import Found, find_models, out_of
 from tfsmith.verbs._shared import Result
-from tfsmith.view.text import Section, human_count, json_value, plural
+from tfsmith.view import Section, human_count, json_value, plural
 
 if TYPE_CHECKING:
     from tfsmith.verbs._shared import FilePath, Many, Pairs, Progress

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
 from tfsmith.errors import Note
-from tfsmith.formats.kinds import FileKind, kind_of
+from tfsmith.formats import FileKind, kind_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.types import Shape
 from tfsmith.limits import MAX_PROTO_BYTES
@@ -16,13 +16,13 @@ from tfsmith.passes.freeze import FreezeOptions, FrozenGraph
 from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.variables import EMA_SUFFIX
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import ModelResult, open_model, size_of, sized
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from tfsmith.formats.kinds import Destination
+    from tfsmith.formats import Destination
     from tfsmith.verbs._prove import Checks, Verified
     from tfsmith.verbs._shared import Globs, ModelOrPath, Names, Out, ProvesFolder, Shapes
 

@@ -24,7 +24,7 @@ from tfsmith.engines.samples import (
 )
 from tfsmith.engines.tensorflow import measure_speed
 from tfsmith.errors import EngineError, Hint, UsageError
-from tfsmith.formats.kinds import destination_of
+from tfsmith.formats import destination_of
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Attr, Node
@@ -38,16 +38,15 @@ from tfsmith.passes.bert_node import (
     served_bert_nodes,
 )
 from tfsmith.records import record, replace
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._feed_values import read_feeds
-from tfsmith.verbs._files import load
-from tfsmith.verbs._output import place_model
+from tfsmith.verbs._files import load, place_model
 from tfsmith.verbs._shared import Result, names_of, open_model, size_of, sized
 from tfsmith.verbs.replace import Replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
 from tfsmith.verbs.verify import Verified, verify_on
-from tfsmith.view.text import Section
+from tfsmith.view import Section
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

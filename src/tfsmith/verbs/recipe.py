@@ -7,19 +7,18 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import NotFoundInModelError, OutputError, UsageError
+from tfsmith.errors import NotFoundInModelError, OutputError, UsageError, nearest
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Match, Pattern, Recipe, Variant
 from tfsmith.patterns.rule import Rule
 from tfsmith.records import record, replace, values
+from tfsmith.storage import FileSink
 from tfsmith.storage.place import Output, write_file
-from tfsmith.storage.sink import FileSink
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import _path
 from tfsmith.verbs._shared import MATCHING, Result, open_model, sized
-from tfsmith.view.text import plural
+from tfsmith.view import plural
 
 if TYPE_CHECKING:
     from typing import TypeAlias

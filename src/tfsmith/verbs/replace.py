@@ -17,10 +17,10 @@ from tfsmith.patterns.replace import find as find_matches
 from tfsmith.patterns.replace import replace as replace_matches
 from tfsmith.patterns.rule import Rule
 from tfsmith.records import field, record
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import ModelResult, Result, open_model, size_of, sized
 from tfsmith.verbs.recipe import read_recipe
-from tfsmith.view.text import plural
+from tfsmith.view import plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

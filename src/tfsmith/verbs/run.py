@@ -35,13 +35,13 @@ from tfsmith.errors import EngineError, Hint, UsageError
 from tfsmith.formats.write import inputs_of
 from tfsmith.ir.model import Model
 from tfsmith.records import record
+from tfsmith.storage import explained
 from tfsmith.storage.place import Output
-from tfsmith.storage.sink import explained
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._feed_values import read_feeds
-from tfsmith.verbs._output import save
+from tfsmith.verbs._files import save
 from tfsmith.verbs._shared import Result, names_of, open_model
-from tfsmith.view.text import Section, json_value
+from tfsmith.view import Section, json_value
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,9 +12,9 @@ from tfsmith.errors import TfsmithError, UnreadableFileError
 from tfsmith.ir.keras import layer_rows
 from tfsmith.ir.model import Model
 from tfsmith.records import record
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import Result, open_model
-from tfsmith.view.text import Section, human_count, plural
+from tfsmith.view import Section, human_count, plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -192,7 +192,7 @@ def keras_code(model: Model) -> Iterator[Finding]:
     Raises:
         CorruptFileError: The metadata cannot be read.
     """
-    from tfsmith.audit.keras_classes import class_findings
+    from tfsmith.audit.keras import class_findings
     from tfsmith.formats.oddities import keras_layers
 
     yield from keras_findings(keras_layers(model))

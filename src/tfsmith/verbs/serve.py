@@ -8,17 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.engines.program import make_program
+from tfsmith.engines.program import ModelProgram, make_program
+from tfsmith.engines.protocol import engine_named, usual_inputs
 from tfsmith.engines.runner import AUTO, Runner, check_engine, compile_program
 from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.types import Shape
 from tfsmith.records import record, replace
-from tfsmith.storage.span import is_remote
-from tfsmith.verbs._arguments import checked
+from tfsmith.storage import is_remote
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import Result, open_model
 from tfsmith.verbs.run import engine_options
-from tfsmith.view.text import Section, plural
+from tfsmith.view import Section, plural
 
 if TYPE_CHECKING:
     from tfsmith.server.repository import ModelConfig
@@ -29,6 +30,8 @@ __all__ = ["FLAGS", "Served", "serve"]
 FLAGS = {"model_config": ("--model_config_file",)}
 _SETTINGS = {"ENABLE_CPU_PINNING": False}
 """Of OpenVINO: to bind threads to cores for each run takes longer than to run a small model; servers share cores."""
+_TINY_NODES, _TINY_BYTES = 16, 1 << 16
+"""Nodes besides constants, and bytes of these, of a program that is tiny."""
 
 
 @record
@@ -88,7 +91,8 @@ def serve(
         host: Where to listen; 0.0.0.0 is for everybody who can reach this machine.
         port: Of REST; 0 takes a free one, which the log names.
         grpc_port: Of gRPC; 0 takes a free one, -1 leaves it closed.
-        engine: openvino, reference, tensorflow, or auto for the first that is installed and can run the model.
+        engine: openvino, reference, tensorflow, or auto for the first that is installed and can run the model; tiny
+            ones run on reference, which hands them to nobody.
         workers: Compiled copies of each signature, that run at the same time.
         batch: Run requests together, up to so many rows, where that does not change results.
         batch_wait_ms: For how long a request may wait for others to join it.
@@ -145,11 +149,22 @@ def serve(
         if any_shape:
             ports = {key: replace(port, shape=Shape(None)) for key, port in program.inputs.items()}
             program = dataclasses.replace(program, inputs=ports)
-        return compile_program(program, engine, replace(engine_options(), settings=_SETTINGS))
+        options = replace(engine_options(), settings=_SETTINGS)
+        if engine == AUTO and _is_tiny(program) and not engine_named("reference").lacks(program):
+            return compile_program(program, "reference", options)
+        return compile_program(program, engine, options)
 
     limits = Limits(workers, batch, batch_wait_ms / 1000, queue, timeout, max_body_mb << 20)
     return Served(*serve_models(configs, load, compile_model, limits, Addresses(host, port, grpc_port), poll=poll,
                                 log_requests=log_requests))  # fmt: skip
+
+
+def _is_tiny(program: ModelProgram) -> bool:
+    """Whether a program computes so little that to hand it to OpenVINO takes longer than to run it in numpy."""
+    graph = program.flat(usual_inputs(program)).graph
+    values = [node.get("value") for node in graph if node.op == "Const"]
+    size = sum(value.nbytes for value in values)
+    return len(graph.nodes) - len(values) <= _TINY_NODES and size <= _TINY_BYTES and not graph.library
 
 
 def _mounted(config: ModelConfig) -> ModelConfig:

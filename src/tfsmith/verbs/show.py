@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.errors import Hint, NotFoundInModelError, UsageError
+from tfsmith.errors import Hint, NotFoundInModelError, UsageError, nearest
 from tfsmith.ir.graph import count_ops
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import nearest
 from tfsmith.ir.tensor import Weights
 from tfsmith.records import record
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import body_of, graph_text, verify_checksums
 from tfsmith.verbs._shared import Result, open_model
+from tfsmith.view import Section, human_bytes, human_count
 from tfsmith.view.summary import (
     collection_facts,
     function_facts,
@@ -28,7 +28,6 @@ from tfsmith.view.summary import (
     variable_facts,
 )
 from tfsmith.view.summary import summarize as summary_of
-from tfsmith.view.text import Section, human_bytes, human_count
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

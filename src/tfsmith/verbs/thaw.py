@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith import records
-from tfsmith.formats.kinds import FileKind, kind_of
+from tfsmith.formats import FileKind, kind_of
 from tfsmith.ir.model import PREDICT, SERVING_DEFAULT, Model
 from tfsmith.passes.thaw import ThawedGraph, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
-from tfsmith.verbs._arguments import checked
-from tfsmith.verbs._output import with_assets
+from tfsmith.verbs._declare import checked
+from tfsmith.verbs._files import with_assets
 from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
+from tfsmith.view import human_count, plural
 from tfsmith.view.summary import signature_facts
-from tfsmith.view.text import human_count, plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

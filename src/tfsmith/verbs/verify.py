@@ -26,12 +26,12 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import parse_input
 from tfsmith.passes.interface import INIT_SIGNATURE, choose_outputs
 from tfsmith.records import record, replace
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._feed_values import read_feeds
 from tfsmith.verbs._onnx import is_onnx, open_onnx
 from tfsmith.verbs._shared import Result, check_room, names_of, open_model
 from tfsmith.verbs.run import engine_options
-from tfsmith.view.text import Section, plural
+from tfsmith.view import Section, plural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,17 +11,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError, UsageError
+from tfsmith.ir.body import FreeNames
 from tfsmith.ir.model import Model
-from tfsmith.ir.names import FreeNames
 from tfsmith.records import field, record, replace
-from tfsmith.verbs._arguments import checked
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
+from tfsmith.view import human_count, plural
 from tfsmith.view.explorer import explorer_node_data
 from tfsmith.view.other_graphs import OtherNode, other_sheet
 from tfsmith.view.page import Mark, Overlay, page_frame, page_html
 from tfsmith.view.page_data import page_data, place_of, tensor_facts, tensor_of, weight_tensors
 from tfsmith.view.raised_graph import recognised_scopes
-from tfsmith.view.text import human_count, plural
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

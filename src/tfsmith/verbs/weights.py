@@ -14,10 +14,10 @@ from tfsmith.errors import NotFoundInModelError, UsageError, WrongFileError
 from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import FilledTensor, Tensor, Weights
 from tfsmith.records import record, replace
-from tfsmith.storage.span import open_file
-from tfsmith.verbs._arguments import checked
+from tfsmith.storage import open_file
+from tfsmith.verbs._declare import checked
 from tfsmith.verbs._shared import Result, check_room, open_model
-from tfsmith.view.text import Section, human_bytes, human_count
+from tfsmith.view import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare_by_name
 from tfsmith.weights.mapping import Mapped, apply_map, check_shapes, names_fit, parse_config
@@ -480,7 +480,7 @@ def save_weights(
         UnsupportedError: A tensor has no place in the format.
         OutputError: It cannot be written there; what was there before is untouched.
     """
-    from tfsmith.formats.kinds import WEIGHT_KINDS, destination_of  # looking should not load what writes
+    from tfsmith.formats import WEIGHT_KINDS, destination_of  # looking should not load what writes
     from tfsmith.formats.write import write_weights
 
     given = Weights.of(weights)

@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 from tfsmith.errors import TfsmithError
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Function
-from tfsmith.ir.model import Model
-from tfsmith.ir.names import OBJECT_GRAPH_KEY
+from tfsmith.ir.model import OBJECT_GRAPH_KEY, Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.opdef import op_summary
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.passes.interface import collected, guess_outputs

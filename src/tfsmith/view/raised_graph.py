@@ -17,9 +17,8 @@ from tfsmith.ir.graph import Function
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import CONTROL, Endpoint
 from tfsmith.ir.tensor import Tensor
-from tfsmith.ops.families import INITIAL_WRITES, PASSES_ON, PLACEHOLDERS, PRODUCTS, RESTORES, VARIABLES
+from tfsmith.ops import BIASES, INITIAL_WRITES, PASSES_ON, PLACEHOLDERS, PRODUCTS, RESTORES, VARIABLES
 from tfsmith.ops.inference import Inference
-from tfsmith.ops.layers import BIASES
 from tfsmith.patterns.algebra import Atom, bound_of, class_of
 from tfsmith.patterns.architecture import find_stacks, raised_bodies
 from tfsmith.patterns.formula import Attention, Dense, Heads, Search, Var

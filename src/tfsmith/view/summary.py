@@ -8,12 +8,11 @@ from re import split
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.ir.graph import Graph, count_ops
-from tfsmith.ir.model import Collection, Model, Signature, TensorInfo, html_table
-from tfsmith.ir.names import OBJECT_GRAPH_KEY, is_optimizer_slot
+from tfsmith.ir.model import OBJECT_GRAPH_KEY, Collection, Model, Signature, TensorInfo, html_table, is_optimizer_slot
 from tfsmith.ir.node import Attr, Func, Node, parse_input
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import UNKNOWN, DType, Shape, dtype_named
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 from tfsmith.records import field, record
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError
-from tfsmith.ir.names import training_names
+from tfsmith.ir.model import training_names
 from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import ReshapedTensor, TransposedTensor
 from tfsmith.ir.types import Shape

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError
-from tfsmith.ir.names import nearest, shortened, training_names
+from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError, nearest, shortened
+from tfsmith.ir.model import training_names
 from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import JoinedTensor, TransposedTensor, cast_tensor, resize_rows, split_tensor
 from tfsmith.ir.types import dtype_named

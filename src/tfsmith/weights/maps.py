@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tfsmith.errors import UsageError
-from tfsmith.ir.names import nearest
+from tfsmith.errors import UsageError, nearest
 from tfsmith.records import field, record
 
 __all__ = ["HUGGINGFACE", "Template", "Rule", "Task", "Drop", "WeightMap", "builtin_map", "builtin_maps", "parse_map"]

@@ -9,11 +9,11 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from tfsmith.ir.names import shortened
+from tfsmith.errors import shortened
 from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import TransposedTensor
 from tfsmith.records import record
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span
 
 __all__ = ["Draft", "Pair", "draft_map", "pair_by_value"]
 

@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from tfsmith.errors import NotFoundInModelError
-from tfsmith.ir.model import Model
-from tfsmith.ir.names import OBJECT_GRAPH_KEY, nearest, training_names
+from tfsmith.errors import NotFoundInModelError, nearest
+from tfsmith.ir.model import OBJECT_GRAPH_KEY, Model, training_names
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import Tensor, Weights
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 from tfsmith.passes.former_variables import Signs
 from tfsmith.passes.variables import variable_names
 from tfsmith.records import replace

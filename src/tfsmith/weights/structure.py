@@ -15,7 +15,7 @@ from tfsmith.ir.node import Endpoint
 from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import PartTensor, ReshapedTensor, TransposedTensor
 from tfsmith.ir.types import Shape
-from tfsmith.ops.families import VARIABLES
+from tfsmith.ops import VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.passes.served import served_graphs
 from tfsmith.passes.variables import CheckpointSlice, find_value, restore_sources

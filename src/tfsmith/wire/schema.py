@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, Literal
 
 from tfsmith.records import record
-from tfsmith.wire.fields import BYTES, FIXED32, FIXED64, VARINT
+from tfsmith.wire import BYTES, FIXED32, FIXED64, VARINT
 
 __all__ = [
     "Field",

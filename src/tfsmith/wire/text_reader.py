@@ -13,9 +13,8 @@ from typing import Final, TypeAlias
 from tfsmith.errors import CorruptFileError, LimitError
 from tfsmith.limits import MAX_DEPTH, MAX_PROTO_BYTES
 from tfsmith.records import record
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import BYTES, FIXED32, FIXED64, VARINT, encode_varint, tag
-from tfsmith.wire.messages import message_class, new, pool
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import BYTES, FIXED32, FIXED64, VARINT, encode_varint, message_class, new, pool, tag
 from tfsmith.wire.schema import (
     INTEGER_RANGES,
     STRUCT_FORMS,

@@ -16,10 +16,8 @@ from typing import Any, Final, TypeAlias
 from tfsmith.errors import CorruptFileError
 from tfsmith.limits import MAX_DEPTH
 from tfsmith.records import record
-from tfsmith.storage.sink import FileSink, Sink
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import BYTES, WritePlan, as_int64, fields, tag
-from tfsmith.wire.messages import full_name, parse
+from tfsmith.storage import FileSink, Sink, Span, from_bytes
+from tfsmith.wire import BYTES, WritePlan, as_int64, fields, full_name, parse, tag
 from tfsmith.wire.schema import (
     STRUCT_FORMS,
     Field,

@@ -17,31 +17,21 @@ from tfsmith.errors import (
     UnreadableFileError,
     UnsupportedError,
 )
-from tfsmith.formats.checkpoint.find import file_of, index_of
-from tfsmith.formats.checkpoint.slices import (
-    Box,
-    Extents,
-    box,
-    encode_slice_key,
-    extents_of,
-    find_flaw,
-    is_slice_key,
-    read_shape,
-    require_numpy_rank,
-)
+from tfsmith.formats import refuse_pointer
+from tfsmith.formats.checkpoint import file_of, index_of, is_slice_key, read_shape, require_numpy_rank
 from tfsmith.formats.checkpoint.table import SortedTable
-from tfsmith.formats.kinds import refuse_pointer
-from tfsmith.ir.names import OBJECT_GRAPH_KEY
+from tfsmith.ir.model import OBJECT_GRAPH_KEY
 from tfsmith.ir.tensor import Piece, SlicedTensor, SpanTensor, Tensor, TensorBase
 from tfsmith.ir.types import DType, Shape, dtype
 from tfsmith.limits import MAX_SHARDS
 from tfsmith.records import field, record
-from tfsmith.storage.span import Span, extend, mask, open_file
-from tfsmith.wire.messages import parse
+from tfsmith.storage import Span, extend, mask, open_file
+from tfsmith.wire import parse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from tfsmith.formats.checkpoint.slices import Box, Extents
     from tfsmith.formats.checkpoint.strings import ByteOrder, StoredStrings
 
 __all__ = [
@@ -469,6 +459,8 @@ class Bundle(Mapping[str, Tensor]):
 
     def _boxes(self, entry: BundleEntry, name: str) -> list[Box]:
         """Where the slices of a partitioned variable are; they must cover it exactly once."""
+        from tfsmith.formats.checkpoint.slices import box, find_flaw  # most checkpoints have none
+
         dims = entry.shape.dims or ()
         boxes = []
         for extents in entry.slices:
@@ -482,6 +474,8 @@ class Bundle(Mapping[str, Tensor]):
         return boxes
 
     def _slice_entry(self, name: str, extents: Extents) -> BundleEntry:
+        from tfsmith.formats.checkpoint.slices import encode_slice_key
+
         try:
             key = encode_slice_key(name, extents)
         except ValueError as error:  # a number past 64 bits cannot come out of a proto, but rely on nothing
@@ -497,7 +491,7 @@ class Bundle(Mapping[str, Tensor]):
         proto = self._parse("BundleEntryProto", self._raw[key], f"tensor {name!r}")
         kind = dtype(proto.dtype)
         shape = read_shape(proto.shape, kind, path=self._path, where=f"tensor {name!r}")
-        slices = tuple(map(extents_of, proto.slices)) if proto.slices else ()
+        slices = _slices(proto) if proto.slices else ()
         entry = BundleEntry(kind, shape, proto.shard_id, proto.offset, proto.size, proto.crc32c, slices)
         if not slices:
             self._check_place(entry, name)
@@ -532,6 +526,12 @@ class Bundle(Mapping[str, Tensor]):
 
     def _damaged(self, what: str, name: str) -> CorruptFileError:
         return CorruptFileError(what, path=self._path, where=f"tensor {name!r}", remedy=_REMEDY)
+
+
+def _slices(proto: Any) -> tuple[Extents, ...]:
+    from tfsmith.formats.checkpoint.slices import extents_of
+
+    return tuple(map(extents_of, proto.slices))
 
 
 def _spell(extents: Extents) -> str:

@@ -8,23 +8,19 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from tfsmith.errors import CorruptFileError, UnsupportedError
-from tfsmith.ir.types import DType, Shape
+from tfsmith.errors import CorruptFileError
 from tfsmith.limits import MAX_RANK
 
 __all__ = [
     "FULL_EXTENT",
     "encode_slice_key",
     "decode_slice_key",
-    "is_slice_key",
     "write_num",
     "read_num",
     "write_signed",
     "read_signed",
     "write_string",
     "read_string",
-    "read_shape",
-    "require_numpy_rank",
     "Box",
     "Extents",
     "box",
@@ -124,11 +120,6 @@ def encode_slice_key(name: str, extents: tuple[tuple[int, int], ...]) -> bytes:
     return b"".join(parts)
 
 
-def is_slice_key(key: bytes) -> bool:
-    """Whether a key of a table belongs to a slice: those begin with the number 0, which no name does."""
-    return key[:1] == b"\x00"
-
-
 def decode_slice_key(key: bytes, *, path: str | None = None) -> tuple[str, tuple[tuple[int, int], ...]]:
     """The inverse of `encode_slice_key`.
 
@@ -174,45 +165,6 @@ def _byte(data: bytes, position: int, what: str) -> int:
 
 def _damaged(what: str) -> CorruptFileError:
     return CorruptFileError(what, remedy="the file is damaged; fetch it again")
-
-
-_MAX_BYTES = 1 << 63
-
-
-def read_shape(proto: Any, kind: DType, *, path: str, where: str) -> Shape:
-    """The shape in a `TensorShapeProto` of a stored tensor.
-
-    Raises:
-        CorruptFileError: A dimension is unknown or negative, there are too many, or they multiply to too much.
-    """
-    dims = tuple([dim.size for dim in proto.dim])
-    flaw = None
-    if proto.unknown_rank or len(dims) > MAX_RANK or (dims and min(dims) < 0):
-        flaw = "cannot be"
-    elif prod(dim for dim in dims if dim) * max(kind.itemsize, 1) >= _MAX_BYTES:  # numpy counts so, too
-        flaw = "is larger than any memory"
-    if flaw is not None:
-        what = f"its shape {Shape(dims)} {flaw}"
-        raise CorruptFileError(what, path=path, where=where, remedy="the file is damaged; fetch it again")
-    return Shape(dims)
-
-
-def require_numpy_rank(shape: Shape, *, path: str, where: str) -> None:
-    """Refuses a shape of more dimensions than an array can have (32 or 64, by numpy's release).
-
-    Raises:
-        UnsupportedError: It has more.
-    """
-    import numpy
-
-    rank = shape.rank or 0
-    if rank <= 32:
-        return
-    try:
-        numpy.empty((0,) * rank)
-    except ValueError as error:
-        what = f"numpy cannot hold a tensor of rank {rank}"
-        raise UnsupportedError(what, path=path, where=where, remedy="leave this tensor out") from error
 
 
 Extents = tuple[tuple[int, int], ...]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Literal
 
 from tfsmith.errors import ChecksumError, CorruptFileError
-from tfsmith.storage.span import Span, extend, mask
-from tfsmith.wire.fields import encode_varint, read_varint
+from tfsmith.storage import Span, extend, mask
+from tfsmith.wire import encode_varint, read_varint
 
 if TYPE_CHECKING:
     import numpy

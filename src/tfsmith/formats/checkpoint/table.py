@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 from tfsmith.errors import ChecksumError, CorruptFileError, TruncatedFileError
 from tfsmith.limits import MAX_SNAPPY_RATIO
-from tfsmith.storage.sink import Sink
-from tfsmith.storage.span import Span, crc32c, extend, from_bytes, mask, span_crc32c
-from tfsmith.wire.fields import encode_varint, read_varint
+from tfsmith.storage import Sink, Span, crc32c, extend, from_bytes, mask, span_crc32c
+from tfsmith.wire import encode_varint, read_varint
 
 __all__ = [
     "decompress",

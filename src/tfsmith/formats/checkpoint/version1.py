@@ -13,24 +13,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import CorruptFileError, LimitError, UnreadableFileError, UnsupportedError, WrongFileError
-from tfsmith.formats.checkpoint.slices import (
-    Extents,
-    box,
-    encode_slice_key,
-    extents_of,
-    find_flaw,
-    read_shape,
-    require_numpy_rank,
-)
+from tfsmith.formats.checkpoint import read_shape, require_numpy_rank
+from tfsmith.formats.checkpoint.slices import Extents, box, encode_slice_key, extents_of, find_flaw
 from tfsmith.formats.checkpoint.strings import decode_varints
 from tfsmith.formats.checkpoint.table import SortedTable
 from tfsmith.ir.tensor import ArrayTensor, Piece, SlicedTensor, SpanTensor, StringTensor, Tensor, TensorBase
 from tfsmith.ir.types import DType, Shape, dtype
 from tfsmith.limits import MAX_SHARDS, MAX_SMALL_MESSAGE, MAX_SNAPPY_RATIO
 from tfsmith.records import field, record
-from tfsmith.storage.span import Span, from_bytes, open_file
-from tfsmith.wire.fields import BYTES, fields
-from tfsmith.wire.messages import parse
+from tfsmith.storage import Span, from_bytes, open_file
+from tfsmith.wire import BYTES, fields, parse
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

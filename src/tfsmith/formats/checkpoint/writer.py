@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tfsmith.errors import TruncatedFileError, UnreadableFileError, UnsupportedError, UsageError
+from tfsmith.formats.checkpoint import index_of
 from tfsmith.formats.checkpoint.bundle import DataFiles, StoredSlices, StoredTensor, data_file
-from tfsmith.formats.checkpoint.find import index_of
 from tfsmith.formats.checkpoint.slices import Extents, encode_slice_key, fill_slice_proto
 from tfsmith.formats.checkpoint.strings import encode_strings
 from tfsmith.formats.checkpoint.table import TableWriter
@@ -16,9 +16,8 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.tensor import SpanTensor, Tensor
 from tfsmith.limits import MAX_SHARDS
 from tfsmith.records import record
-from tfsmith.storage.sink import FileSink, link_file
-from tfsmith.storage.span import Span, extend, mask, open_file
-from tfsmith.wire.messages import new
+from tfsmith.storage import FileSink, Span, extend, link_file, mask, open_file
+from tfsmith.wire import new
 
 __all__ = ["write_bundle", "write_index_of", "stored_files", "write_checkpoint", "write_variables"]
 

@@ -10,9 +10,8 @@ from tfsmith import records
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, UnsupportedError
 from tfsmith.formats.cpb.riegeli import SIGNATURE, Record, RecordFile
 from tfsmith.limits import MAX_DEPTH, MAX_FILLED_BYTES, MAX_SMALL_MESSAGE
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import BYTES, VARINT, RawField, WritePlan, encode_varint, fields, tag
-from tfsmith.wire.messages import parse
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import BYTES, VARINT, RawField, WritePlan, encode_varint, fields, parse, tag
 from tfsmith.wire.schema import Field, schema
 
 __all__ = ["MessageDraft", "is_message", "is_chunked", "plan_chunked", "read_chunked"]

@@ -21,8 +21,8 @@ from tfsmith.errors import (
 from tfsmith.formats.checkpoint import table as snappy
 from tfsmith.limits import MAX_FILLED_BYTES
 from tfsmith.records import record
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import read_varint
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import read_varint
 
 __all__ = [
     "highwayhash64",

@@ -24,9 +24,8 @@ from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef, builtin_op
 from tfsmith.ir.types import DType, dtype
 from tfsmith.limits import MAX_FIELDS, MAX_PROTO_BYTES
 from tfsmith.records import FrozenDict, Immutable
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import BYTES, VARINT, RawField, WritePlan, encode_varint, fields, tag
-from tfsmith.wire.messages import new, parse
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import BYTES, VARINT, RawField, WritePlan, encode_varint, fields, new, parse, tag
 
 __all__ = [
     "LazyOps",

@@ -8,8 +8,8 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from tfsmith.errors import CorruptFileError, TfsmithError
+from tfsmith.formats.graph import plan_tensor, set_shape, shape_from_message, tensor_from_message
 from tfsmith.formats.graph.graphdef import LazyOps, op_to_message, plan_graph, read_graph
-from tfsmith.formats.graph.tensorproto import plan_tensor, set_shape, shape_from_message, tensor_from_message
 from tfsmith.ir.body import Part
 from tfsmith.ir.model import (
     Asset,
@@ -25,9 +25,8 @@ from tfsmith.ir.model import (
 from tfsmith.ir.opdef import OpDef
 from tfsmith.ir.types import Shape, dtype, dtype_named
 from tfsmith.limits import MAX_FIELDS
-from tfsmith.storage.span import Span
-from tfsmith.wire.fields import BYTES, WritePlan, fields
-from tfsmith.wire.messages import new, parse
+from tfsmith.storage import Span
+from tfsmith.wire import BYTES, WritePlan, fields, new, parse
 
 __all__ = [
     "to_plain",
@@ -436,7 +435,7 @@ def _add_saver(plan: WritePlan, saver: Saver | None) -> None:
 
 def _add_objects(plan: WritePlan, objects: ObjectGraph | None) -> None:
     if objects is not None:
-        from tfsmith.formats.savedmodel.object_graph import plan_objects
+        from tfsmith.formats.savedmodel import plan_objects
 
         plan.add_field(_OBJECTS, plan_objects(objects))
 

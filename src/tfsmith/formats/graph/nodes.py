@@ -9,19 +9,12 @@ from types import MappingProxyType
 from typing import Any, cast
 
 from tfsmith.errors import CorruptFileError, LimitError, TruncatedFileError, UsageError
-from tfsmith.formats.graph.tensorproto import (
-    plan_tensor,
-    set_shape,
-    shape_from_message,
-    tensor_from_message,
-    tensor_from_span,
-)
+from tfsmith.formats.graph import plan_tensor, set_shape, shape_from_message, tensor_from_message, tensor_from_span
 from tfsmith.ir.node import Attr, AttrKind, Func, Node
 from tfsmith.ir.types import dtype
 from tfsmith.limits import MAX_DEPTH, MAX_FIELDS, MAX_NODES
-from tfsmith.storage.span import Span, from_bytes, release_pages
-from tfsmith.wire.fields import BYTES, RawField, WritePlan, encode_field, fields, too_many_fields
-from tfsmith.wire.messages import message_class, new, parse
+from tfsmith.storage import Span, from_bytes, release_pages
+from tfsmith.wire import BYTES, RawField, WritePlan, encode_field, fields, message_class, new, parse, too_many_fields
 
 __all__ = [
     "attr_from_message",

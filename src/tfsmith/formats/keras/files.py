@@ -24,12 +24,11 @@ from tfsmith.formats.keras.config import (
 from tfsmith.formats.keras.hdf5 import Hdf5, open_hdf5
 from tfsmith.formats.tensors.npz import BAD_ARCHIVE, stored_member
 from tfsmith.ir.keras import KerasFile, Layer
-from tfsmith.ir.model import Model
-from tfsmith.ir.names import training_names
+from tfsmith.ir.model import Model, training_names
 from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_SMALL_MESSAGE
 from tfsmith.records import record, replace
-from tfsmith.storage.span import Span, SpanFile, open_file
+from tfsmith.storage import Span, SpanFile, open_file
 
 __all__ = [
     "ARCHIVE_CONFIG",

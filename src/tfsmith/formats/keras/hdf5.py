@@ -20,7 +20,7 @@ from tfsmith.ir.tensor import SpanTensor, Tensor, TensorBase
 from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_DEPTH, MAX_HDF5_CHUNK, MAX_HDF5_OBJECTS, MAX_RANK, MAX_SMALL_MESSAGE
 from tfsmith.records import record
-from tfsmith.storage.span import Span, SpanFile
+from tfsmith.storage import Span, SpanFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

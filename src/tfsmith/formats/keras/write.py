@@ -18,8 +18,7 @@ from tfsmith.formats.keras.files import ARCHIVE_CONFIG, ARCHIVE_METADATA, ARCHIV
 from tfsmith.formats.keras.hdf5 import import_h5py
 from tfsmith.ir.keras import KerasFile, Layer
 from tfsmith.ir.tensor import Tensor
-from tfsmith.storage.sink import explained
-from tfsmith.storage.span import Span
+from tfsmith.storage import Span, explained
 
 __all__ = ["write_h5", "write_keras", "write_weights_h5"]
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 from tfsmith.errors import WrongFileError
 from tfsmith.formats.onnx.writer import ELEMENT_TYPES
 from tfsmith.records import record
-from tfsmith.storage.span import Span, open_file
-from tfsmith.wire.fields import BYTES, VARINT, as_int64, fields
+from tfsmith.storage import Span, open_file
+from tfsmith.wire import BYTES, VARINT, as_int64, fields
 
 __all__ = ["OnnxFacts", "OnnxNode", "OnnxTensor", "read_onnx"]
 
@@ -223,7 +223,7 @@ def _weight(tensor: Span, external: dict[str, None]) -> OnnxTensor:
 
 
 def _packed(span: Span) -> list[int | str]:
-    from tfsmith.wire.fields import read_varint
+    from tfsmith.wire import read_varint
 
     found: list[int | str] = []
     at = span.start

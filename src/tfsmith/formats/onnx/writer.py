@@ -16,9 +16,8 @@ from tfsmith.errors import LimitError, UnsupportedError
 from tfsmith.ir.tensor import SpanTensor, Tensor
 from tfsmith.ir.types import DType
 from tfsmith.limits import MAX_PROTO_BYTES
-from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import Span
-from tfsmith.wire.fields import WritePlan, encode_varint, tag
+from tfsmith.storage import FileSink, Span
+from tfsmith.wire import WritePlan, encode_varint, tag
 
 __all__ = ["ELEMENT_TYPES", "ExternalData", "plan_onnx", "write_onnx"]
 

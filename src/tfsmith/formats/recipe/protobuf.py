@@ -13,15 +13,13 @@ from itertools import islice
 from pathlib import Path
 
 from tfsmith.errors import CorruptFileError, UnreadableFileError, WrongFileError
+from tfsmith.formats import refuse_foreign, sniff
 from tfsmith.formats.graph.nodes import plan_node, read_nodes, scan_places
-from tfsmith.formats.kinds import refuse_foreign, sniff
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
 from tfsmith.limits import MAX_FIELDS
-from tfsmith.storage.sink import FileSink, Sink
-from tfsmith.storage.span import Span, from_bytes, open_file
-from tfsmith.wire.fields import BYTES, RawField, WritePlan, fields
-from tfsmith.wire.messages import parse
+from tfsmith.storage import FileSink, Sink, Span, from_bytes, open_file
+from tfsmith.wire import BYTES, RawField, WritePlan, fields, parse
 from tfsmith.wire.text_reader import read_text
 from tfsmith.wire.text_writer import Printer
 

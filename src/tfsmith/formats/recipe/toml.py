@@ -10,9 +10,8 @@ from collections.abc import Iterable, Mapping, Set
 from pathlib import Path
 from typing import Any
 
-from tfsmith.errors import UnreadableFileError, UsageError
+from tfsmith.errors import UnreadableFileError, UsageError, nearest
 from tfsmith.ir.literals import attr_from_literal, literal_of, shortest
-from tfsmith.ir.names import nearest
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, parse_input
 from tfsmith.ir.opdef import builtin_op, is_commutative
 from tfsmith.ir.recipe import (

@@ -31,8 +31,7 @@ from tfsmith.ir.tensor_views import TransposedTensor
 from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_DEFLATE_RATIO, MAX_RANK
 from tfsmith.records import record
-from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import Span, SpanFile
+from tfsmith.storage import FileSink, Span, SpanFile
 
 if TYPE_CHECKING:
     import numpy

@@ -21,8 +21,7 @@ from tfsmith.ir.tensor import OpaqueTensor, SpanTensor, Tensor, Weights
 from tfsmith.ir.types import DType, Shape, dtype_named
 from tfsmith.limits import MAX_RANK, MAX_WEIGHTS_HEADER
 from tfsmith.records import record
-from tfsmith.storage.sink import FileSink
-from tfsmith.storage.span import Span, open_file
+from tfsmith.storage import FileSink, Span, open_file
 
 __all__ = [
     "DTYPES",

@@ -12,8 +12,8 @@ from tfsmith.errors import TfsmithError
 from tfsmith.ir.types import DType, Shape
 from tfsmith.ops.values import OpError, value
 from tfsmith.ops.values.strings import read_number, texts
-from tfsmith.storage.span import Span, from_bytes
-from tfsmith.wire.fields import BYTES, FIXED32, VARINT, as_int64, fields, read_varint
+from tfsmith.storage import Span, from_bytes
+from tfsmith.wire import BYTES, FIXED32, VARINT, as_int64, fields, read_varint
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

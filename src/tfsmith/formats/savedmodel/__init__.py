@@ -1,1 +1,0 @@
-"""SavedModel folders and the object graphs of TensorFlow 2."""
