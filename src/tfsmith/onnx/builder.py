@@ -50,7 +50,15 @@ _Attr: TypeAlias = "int | float | str | bytes | bool | Sequence[int] | Sequence[
 
 
 class Refusal(Exception):  # the driver turns it into one line per op
-    """A node that has no form in ONNX; the text says why."""
+    """A node that has no form in ONNX; the text says why.
+
+    Attributes:
+        since: The version of ONNX' ops from which on it has one; 0 if it has none.
+    """
+
+    def __init__(self, text: str, since: int = 0) -> None:
+        super().__init__(text)
+        self.since = since
 
 
 def onnx_type(kind: DType) -> onnx_ir.DataType:

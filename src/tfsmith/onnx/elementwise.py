@@ -63,7 +63,7 @@ def _binary(n: NodeContext) -> Val:
     wraps = op in ("Add", "Sub", "Mul")
     if n.x.dtype.name == "string":
         if n.op not in ("Add", "AddV2") or n.b.opset < 20:
-            raise Refusal("ONNX joins strings from opset 20 on")
+            raise Refusal("ONNX joins strings from opset 20 on", 20 if n.op in ("Add", "AddV2") else 0)
         return n.b.op("StringConcat", n.x, n.y)
     if op == "Div" and n.x.dtype.name not in (*FLOATS, "float16", "bfloat16"):
         raise Refusal(f"it is not lowered for {n.x.dtype.name}")
@@ -408,7 +408,7 @@ def _equal(n: NodeContext) -> Val:
         raise Refusal("shapes that do not fit are unequal, which ONNX cannot say")
     if n.x.dtype.name == "string":
         if b.opset < 19:
-            raise Refusal("ONNX compares strings from opset 19 on")
+            raise Refusal("ONNX compares strings from opset 19 on", 19)
         found = b.op("Equal", n.x, n.y, dtype=BOOL)
     else:
         kind = widened(n.x.dtype, (*NUMBERS, "bool"), wraps=True)

@@ -76,11 +76,12 @@ class LowerOptions:
 
 @record
 class Lacking:
-    """What has no form in ONNX: an op, its nodes, and why."""
+    """What has no form in ONNX: an op, its nodes, why, and the version of ONNX' ops that has one (0: none)."""
 
     op: str
     nodes: tuple[str, ...]
     reason: str
+    since: int = 0
 
 
 @record(eq=False)
@@ -128,6 +129,7 @@ class Driver:
         self.b = Builder(options.opset)
         self._options = options
         self._lacks: dict[tuple[str, str], list[str]] = {}
+        self._since: dict[tuple[str, str], int] = {}
         self._depth = 0
         self._where = ""
         self._raised = find_raised(graph)
@@ -160,7 +162,8 @@ class Driver:
             if None not in ends:
                 env[parse_input(given.tensor)] = val
         made = [self._output(given, env, taken) for given in outputs]
-        lacks = tuple(Lacking(op, tuple(nodes), reason) for (op, reason), nodes in self._lacks.items())
+        since = self._since
+        lacks = tuple(Lacking(key[0], tuple(nodes), key[1], since.get(key, 0)) for key, nodes in self._lacks.items())
         nodes = _used(b.root.nodes, made)
         used = {id(value) for node in _all_nodes(nodes) for value in node.inputs if value is not None}
         used |= {id(value) for value in _returned(nodes)} | {id(value) for value in made}
@@ -306,6 +309,7 @@ class Driver:
                 raise Refusal("an input is not there")
             found = self._lowered(node, attrs, given, dtypes, definition is None)
         except Refusal as refused:
+            self._since[(node.op, str(refused))] = refused.since
             self.refuse(node, str(refused), env, dtypes)
             return
         for number, one in enumerate(found):

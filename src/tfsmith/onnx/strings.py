@@ -17,7 +17,7 @@ STRING = dtype_named("string")
 
 def _need(b: Builder, op: str) -> None:
     if b.opset < _SINCE:
-        raise Refusal(f"ONNX has {op} from opset {_SINCE} on")
+        raise Refusal(f"ONNX has {op} from opset {_SINCE} on", _SINCE)
 
 
 def joined(b: Builder, parts: list[Val]) -> Val:

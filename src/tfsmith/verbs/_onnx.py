@@ -303,6 +303,9 @@ def _refusal(lacks: Sequence[Lacking], program: ModelProgram) -> UnsupportedErro
     remedy = (
         "{check(model, target='onnx')} lists nodes and reasons; cut there ({cut_at}), or name another op ({map_ops})"
     )
+    since = max(one.since for one in lacks)
+    if since and all(one.since for one in lacks):
+        remedy = f"pass {{opset={since}}}"
     return UnsupportedError(f"no form in ONNX: {told}", path=program.path, remedy=remedy)
 
 
