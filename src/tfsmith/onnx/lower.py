@@ -179,7 +179,25 @@ class Driver:
             ir_version=_IR_VERSIONS[self._options.opset],
         )
         weights = {name: tensor for name, (value, tensor) in b.initializers.items() if id(value) in used}
+        if not lacks:
+            self._complete(model, weights)
         return Lowered(model, weights, lacks, tuple(self.notes))
+
+    def _complete(self, model: onnx_ir.Model, weights: Mapping[str, Tensor]) -> None:
+        """Gives each size of an output that nobody knows a name, and asks ONNX' own inference for ranks."""
+        unknown = [value for value in model.graph.outputs if value.shape is None]
+        found = _inferred_outputs(model, weights) if unknown else {}
+        for value in model.graph.outputs:
+            if value.shape is None and found.get(str(value.name)) is None:
+                told = f"the rank of output {value.name!r} is not known before it runs"
+                self.notes[f"{told}: runtimes take it, onnx.checker does not"] = None
+                continue
+            sizes = list(found[str(value.name)] or ()) if value.shape is None else [*value.shape]
+            named = [
+                size if isinstance(size, int) else getattr(size, "value", size) or f"{value.name}_size_{at}"
+                for at, size in enumerate(sizes)
+            ]
+            value.shape = onnx_ir.Shape(named)
 
     def _output(self, given: Given, env: Mapping[Endpoint, Val], taken: set[int]) -> onnx_ir.Value:
         """An output under its key."""
@@ -607,6 +625,25 @@ def _size_names(inputs: Sequence[Given]) -> dict[str, Dims]:
             size if size >= 0 else (names[at] if at < 2 and names[at] else f"{own}size_{at}")
             for at, size in enumerate(dims)
         )
+    return found
+
+
+def _inferred_outputs(model: onnx_ir.Model, weights: Mapping[str, Tensor]) -> dict[str, Sequence[int | None] | None]:
+    """The sizes of the outputs, as ONNX' own inference finds them; it is handed the elements of small weights only."""
+    import onnx
+
+    proto = onnx_ir.serde.serialize_model(model)
+    for name, tensor in weights.items():
+        kind, sizes = onnx_type(tensor.dtype), tensor.shape.dims or ()
+        if tensor.dtype.name != "string" and (tensor.shape.elements or 0) <= SMALL:
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(tensor.numpy(), name))
+        else:
+            proto.graph.value_info.append(onnx.helper.make_tensor_value_info(name, int(kind), sizes))
+    found: dict[str, Sequence[int | None] | None] = {}
+    for value in onnx.shape_inference.infer_shapes(proto, data_prop=True).graph.output:
+        told = value.type.tensor_type
+        dims = [one.dim_value if one.HasField("dim_value") else None for one in told.shape.dim]
+        found[value.name] = dims if told.HasField("shape") else None
     return found
 
 

@@ -151,7 +151,8 @@ def _moved(n: NodeContext) -> list[Val]:
 
 def _joined(b: Builder, real: Val, imaginary: Val) -> Val:
     rank = real.rank
-    return b.concat([b.unsqueeze(real, [rank]), b.unsqueeze(imaginary, [rank])], rank)
+    known = Known((*(real.dims or ()), 2))
+    return b.concat([b.unsqueeze(real, [rank]), b.unsqueeze(imaginary, [rank])], rank, known)
 
 
 def _transform(b: Builder, x: Val, axis: int, *, inverse: bool = False, one_sided: bool = False) -> Val:
@@ -250,4 +251,5 @@ def _irfft(n: NodeContext) -> Val:
         whole.known = Known((*(n.x.dims or ())[:-1], length))
         parts.append(whole)
     found = _transform(b, _joined(b, *parts), axis, inverse=True)
-    return b.op("Gather", found, b.const(0, INT64), axis=found.rank - 1, known=n.out)
+    known = Known((*(n.x.dims or ())[:-1], length))
+    return b.op("Gather", found, b.const(0, INT64), axis=found.rank - 1, known=known)
