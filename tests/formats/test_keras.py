@@ -17,7 +17,15 @@ import pytest
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, UnsupportedError, UsageError, WrongFileError
+from tfsmith.errors import (
+    CorruptFileError,
+    LimitError,
+    OutputError,
+    TfsmithError,
+    UnsupportedError,
+    UsageError,
+    WrongFileError,
+)
 from tfsmith.ir.keras import KerasFile, layer_rows
 from tfsmith.verbs.view import view_model
 from tfsmith.view.page_data import page_data
@@ -114,6 +122,70 @@ def test_what_a_keras_archive_can_hold(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="come without a Keras config"):
         tfsmith.save_weights({"a": numpy.zeros(3, "float32")}, tmp_path / "no.keras")
     assert sorted(path.name for path in tmp_path.glob("no*")) == []
+
+
+def test_weights_go_to_the_places_of_another_file(tmp_path: Path) -> None:
+    archive = unpacked(tmp_path, "tf-keras-2.19.keras")
+    trained = {key: tensor.numpy() + 1 for key, tensor in tfsmith.load_weights(archive).items()}
+    there = tmp_path / "there.npz"
+    tfsmith.save_weights(trained, there)
+    made = tfsmith.convert(there, tmp_path / "back.keras", like=archive)
+    assert made.out == tmp_path / "back.keras"
+    assert keras_of(tmp_path / "back.keras").config == keras_of(archive).config
+    assert all(one.verdict == "same" for one in tfsmith.compare_weights(there, tmp_path / "back.keras"))
+    plain = tfsmith.convert(there, tmp_path / "plain.keras", like=archive, inference_only=True)
+    of_training = {one for one in trained if one.startswith(("optimizer/", "metrics/"))}
+    assert set(plain.model.variables) == set(trained) - of_training != set(trained)
+    key = next(key for key in trained if key.endswith("vars/0") and key not in keras_of(archive).optimizer)
+    scoped = {(f"model/{key}" if one == key else one): values for one, values in trained.items()}
+    tfsmith.save_weights(scoped, tmp_path / "scoped.npz")
+    found = tfsmith.convert(tmp_path / "scoped.npz", tmp_path / "scoped.keras", like=archive).model.variables
+    assert (found[key].numpy() == trained[key]).all()
+
+
+def test_weights_of_another_model_have_no_places(tmp_path: Path) -> None:
+    archive, old = unpacked(tmp_path, "tf-keras-2.19.keras"), unpacked(tmp_path, "keras-2.2.h5")
+    trained = {key: tensor.numpy() for key, tensor in tfsmith.load_weights(archive).items()}
+    key = next(key for key in trained if key not in keras_of(archive).optimizer)
+    more = {**trained, "more/vars/0": trained[key]}
+    less = {one: values for one, values in trained.items() if one != key}
+    wide = {**trained, key: numpy.zeros((7, 7, 7), "float32")}
+    for values, says in ((more, "'more/vars/0' has no place"), (less, "is missing"), (wide, r"the shape \[7, 7, 7\]")):
+        tfsmith.save_weights(values, tmp_path / "w.npz", force=True)
+        with pytest.raises(TfsmithError, match=says):
+            tfsmith.convert(tmp_path / "w.npz", tmp_path / "no.keras", like=archive)
+    with pytest.raises(TfsmithError, match="is missing, like"):
+        tfsmith.convert(old, tmp_path / "no.keras", like=archive)
+    with pytest.raises(UsageError, match="no Keras file"):
+        tfsmith.convert(archive, tmp_path / "no.keras", like=tmp_path / "w.npz")
+    tfsmith.save_weights(trained, tmp_path / "w.npz", force=True)
+    with pytest.raises(OutputError):  # what was read is never replaced
+        tfsmith.convert(tmp_path / "w.npz", archive, like=archive, force=True)
+    assert list(tmp_path.glob("no*")) == []
+
+
+def test_an_archive_under_another_name_or_unpacked(tmp_path: Path) -> None:
+    archive = unpacked(tmp_path, "tf-keras-2.19.keras")
+    renamed = archive.rename(tmp_path / "model.zip")
+    folder = tmp_path / "unpacked"
+    with zipfile.ZipFile(renamed) as file:
+        file.extractall(folder)
+    for place in (renamed, folder):
+        assert keras_of(place).form == "keras"
+        assert keras_of(place).saved
+    assert all(one.verdict == "same" for one in tfsmith.compare_weights(renamed, folder))
+    (folder / "metadata.json").unlink()
+    assert keras_of(folder).keras_version == ""
+    (folder / "config.json").write_text("[")
+    with pytest.raises(TfsmithError, match="no sound JSON"):
+        tfsmith.load(folder)
+
+
+def test_a_folder_with_one_keras_file(tmp_path: Path) -> None:
+    (tmp_path / "repository").mkdir()
+    unpacked(tmp_path, "keras-2.2.h5").rename(tmp_path / "repository" / "tf_model.h5")
+    (tmp_path / "repository" / "config.json").write_text("{}")
+    assert keras_of(tmp_path / "repository").keras_version == "2.2.4"
 
 
 def test_types_and_odd_layouts(tmp_path: Path) -> None:

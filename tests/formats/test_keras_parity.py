@@ -113,4 +113,10 @@ def test_weights_of_an_archive_come_back_from_elsewhere(ending: str, model: Any,
     loaded = keras.models.load_model(files / "m.keras", compile=False)
     loaded.set_weights([one * 0 for one in loaded.get_weights()])
     loaded.load_weights(tmp_path / "back.weights.h5")
-    assert all((one == other).all() for one, other in zip(loaded.get_weights(), model.get_weights(), strict=True))
+    tfsmith.convert(tmp_path / f"there{ending}", tmp_path / "back.keras", like=files / "m.keras")
+    whole = keras.models.load_model(tmp_path / "back.keras")
+    wanted = model.get_weights()
+    for one in (loaded, whole):
+        assert all((found == other).all() for found, other in zip(one.get_weights(), wanted, strict=True))
+    states = zip(whole.optimizer.variables, model.optimizer.variables, strict=True)
+    assert all((one.numpy() == other.numpy()).all() for one, other in states)

@@ -231,7 +231,11 @@ def _open_folder(folder: Path, step: int | None) -> Model:
         raise WrongFileError(what, path=folder, remedy=_set_remedy(folder / "variables"))
     if prefixes_in(folder):
         return _open_prefix(latest_prefix(folder))
-    for ending in (".safetensors.index.json", ".safetensors"):
+    if all((folder / name).is_file() for name in ("config.json", "model.weights.h5")):
+        from tfsmith.formats.keras.files import open_keras_folder
+
+        return open_keras_folder(folder)
+    for ending in (".safetensors.index.json", ".safetensors", ".keras", ".h5"):
         files = sorted(folder.glob(f"*{ending}"))
         if len(files) == 1:
             return _open(files[0], None)

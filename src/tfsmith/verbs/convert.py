@@ -20,6 +20,7 @@ from tfsmith.verbs._files import require_graph, with_assets
 from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, sized
 from tfsmith.view import plural
 from tfsmith.view.summary import signature_facts
+from tfsmith.weights.source import weights_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from tfsmith.verbs._onnx import ConvertedOnnx
     from tfsmith.verbs._prove import Checks, Verified
     from tfsmith.verbs._shared import (
+        FilePath,
         Globs,
         Many,
         ModelOrPath,
@@ -64,7 +66,7 @@ class Converted(ReworkedModel, ModelResult):
 
     source: Model
     options: ConvertOptions
-    read: tuple[str, ...] = ()
+    read: tuple[FilePath, ...] = ()
     shards: int | None = None
     link: bool = False
     out: Path | None = None
@@ -141,6 +143,7 @@ def convert(
     set_tags: Names = (),
     shards: int | None = None,
     link: bool = False,
+    like: FilePath | None = None,
     opset: int | None = None,
     signature: str | None = None,
     cut_at: Names = (),
@@ -174,6 +177,7 @@ def convert(
         set_tags: The tags that it gets.
         shards: Split or merge the checkpoint into so many data files; by default as many as it had.
         link: Hard-link weight files that do not change.
+        like: For .keras, .h5 and .weights.h5: a Keras file of the same model, whose config and places the weights get.
         opset: For .onnx: the version of ONNX' ops, from 18 to 23; 18 by default, which runtimes of 2023 and later take.
         signature: For .onnx: which signature; serving_default, or the only one, by default.
         cut_at: For .onnx: names of inner tensors that are to be inputs; what only they need is cut off.
@@ -194,6 +198,7 @@ def convert(
         tfsmith convert saved_model -o graph.pbtxt
         tfsmith convert model.ckpt-1603 -o small.ckpt --inference-only --dtype float16
         tfsmith convert saved_model -o model.onnx --verify
+        tfsmith convert trained.safetensors --like model.keras -o trained.keras
     """
     asked: dict[str, Any] = {
         "opset": opset, "signature": signature, "cut_at": tuple(cut_at), "outputs": tuple(outputs),
@@ -204,7 +209,7 @@ def convert(
         changes: dict[str, Any] = {
             "inference_only": inference_only, "rename": rename, "drop": drop, "dtype": dtype, "only": only,
             "saturate": saturate, "add_signatures": add_signatures, "rename_signatures": rename_signatures,
-            "remove_signatures": remove_signatures, "set_tags": set_tags, "shards": shards, "link": link,
+            "remove_signatures": remove_signatures, "set_tags": set_tags, "shards": shards, "link": link, "like": like,
         }  # fmt: skip
         return _to_onnx(model, out, asked, changes, shared)
     for name, value in asked.items():
@@ -212,6 +217,10 @@ def convert(
             raise UsageError(f"{{{name}}} is for ONNX", remedy="write NAME.onnx, or leave it out")
     source = open_model(model, shared)
     source = source if shared.get("tags") is None else source.alone()
+    if like is not None:
+        found = weights_of(source)
+        files_read = (*source.origins, *found.files)
+        source = Model("checkpoint", (), found, path=source.path, origins=files_read)
     edits = SignatureEdits(
         asked_signatures(add_signatures, None, None, ""),
         dict(rename_signatures or {}),
@@ -230,12 +239,27 @@ def convert(
     ):
         require_graph(source, "convert")
     holds = None if out is None else destination_of(out, as_, source.kind).holds
-    found = records.values(_reworked(source, options, holds))
-    files = (
+    reworked = _reworked(source, options, holds)
+    files: tuple[FilePath, ...] = (
         () if isinstance(rename, Mapping) else tuple(one for one in rename if isinstance(one, str) and "=" not in one)
     )
-    converted = Converted(**found, source=source, options=options, read=files, shards=shards, link=link)
+    if like is not None:
+        reworked = records.replace(reworked, model=_put_like(reworked.model, like))
+        files = (*files, like)
+    changed = records.values(reworked)
+    converted = Converted(**changed, source=source, options=options, read=files, shards=shards, link=link)
     return converted.placed(out, shared)
+
+
+def _put_like(model: Model, like: FilePath) -> Model:
+    """Weights alone, as a Keras file has them."""
+    from tfsmith.weights.compare import put_like  # loads what compares
+
+    other = open_model(like, {})
+    if other.keras is None:
+        raise UsageError("{like} is no Keras file", path=like, remedy="pass a .keras or .h5 of the same model")
+    made = put_like(weights_of(model), weights_of(other))
+    return records.replace(model, variables=made, keras=made.keras)
 
 
 def _to_onnx(

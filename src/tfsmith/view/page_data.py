@@ -20,11 +20,13 @@ from tfsmith.ir.model import OBJECT_GRAPH_KEY, Model
 from tfsmith.ir.node import CONTROL, Endpoint, Node, parse_input
 from tfsmith.ir.opdef import op_summary
 from tfsmith.ir.tensor import Tensor
+from tfsmith.ir.types import DType
 from tfsmith.ops import VARIABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.ops.traits import Trait, traits
 from tfsmith.passes.interface import collected, guess_outputs
 from tfsmith.passes.variables import find_value, restore_sources
+from tfsmith.records import record
 from tfsmith.view.other_graphs import keras_nodes, other_sheet
 from tfsmith.view.raised_graph import RAISED_OPS, RaisedBody, RaisedNode, raised_graph
 from tfsmith.view.summary import attr_facts, collection_facts, signature_facts, summary_facts, variable_facts
@@ -67,6 +69,41 @@ class _Tables:
 
     def __init__(self) -> None:
         self.ops, self.types, self.attrs, self.devices = _Table(), _Table(), _Table(), _Table()
+        self._types: dict[tuple[DType | None, tuple[Any, ...] | None], int] = {}
+        self._kinds: dict[tuple[Any, ...], _NodeKind] = {}
+
+    def type_number(self, dtype: DType | None, dims: tuple[Any, ...] | None) -> int:
+        """A dtype with sizes: numbers, or names of open sizes, which the page shows as -1."""
+        found = self._types.get((dtype, dims))
+        if found is None:
+            plain = None if dims is None else [size if isinstance(size, int) else -1 for size in dims]
+            found = self.types.number(json.dumps([None if dtype is None else dtype.name, plain]))
+            self._types[dtype, dims] = found
+        return found
+
+    def node_kind(self, body: Body, node: Node) -> _NodeKind:
+        """What nodes of one op with the same attributes share. Nodes of a file share the attributes themselves."""
+        try:
+            attrs = node.attrs
+        except TfsmithError:  # it is damaged
+            return self._new_kind(body, node)
+        key = (node.op, *attrs, *map(id, attrs.values()))
+        if key not in self._kinds:
+            self._kinds[key] = self._new_kind(body, node)
+        return self._kinds[key]
+
+    def _new_kind(self, body: Body, node: Node) -> _NodeKind:
+        types = _output_types(body, node)
+        return _NodeKind(self.ops.number(node.op), self.attrs.number(_attrs_text(node)), types)
+
+
+@record
+class _NodeKind:
+    """The numbers of an op and of attributes, and the type of each output."""
+
+    op: int
+    attrs: int
+    types: tuple[DType | None, ...]
 
 
 def page_data(
@@ -191,15 +228,15 @@ def _sheet(body: Body, inference: Inference, tables: _Tables) -> dict[str, Any]:
     for name in args:
         inputs.append(0)
         ops.append(tables.ops.number("_Arg"))
-        types.append([_type(inference, body, Endpoint(name, 0), tables)])
+        types.append(_types(inference, body, name, (inference.dtype(body, Endpoint(name, 0)),), tables))
         attrs.append(tables.attrs.number("{}"))
         devices.append(tables.devices.number(""))
     for node in body.nodes:
         add_inputs(node.inputs)
-        ops.append(tables.ops.number(node.op))
-        count = _output_count(body, node)
-        types.append([_type(inference, body, Endpoint(node.name, at), tables) for at in range(count)])
-        attrs.append(tables.attrs.number(_attrs_text(node)))
+        kind = tables.node_kind(body, node)
+        ops.append(kind.op)
+        types.append(_types(inference, body, node.name, kind.types, tables))
+        attrs.append(kind.attrs)
         devices.append(tables.devices.number(node.device))
     for _, text in rets:
         add_inputs([text])
@@ -362,22 +399,22 @@ def _resolved(body: Body, text: str) -> Endpoint:
         return Endpoint(body.source(text), CONTROL if text[:1] == "^" else 0)
 
 
-def _output_count(body: Body, node: Node) -> int:
+def _output_types(body: Body, node: Node) -> tuple[DType | None, ...]:
+    """The type of each output of a node, where a damaged file allows to say it."""
     definition = body.op_def(node.op)
     try:
-        return 1 if definition is None else definition.output_count(node.attrs)
+        return (None,) if definition is None else definition.output_types(node.attrs)
     except TfsmithError:
-        return 1
+        return (None,)
 
 
-def _type(inference: Inference, body: Body, tensor: Endpoint, tables: _Tables) -> int:
-    """The dtype and the sizes of a tensor: a number, a name of an open size, or -1."""
+def _types(inference: Inference, body: Body, name: str, dtypes: Sequence[DType | None], tables: _Tables) -> list[int]:
+    """The types and sizes of a node's outputs, as numbers of the table."""
     try:
-        known, dtype = inference.known(body, tensor), inference.dtype(body, tensor)
+        found = [inference.known(body, Endpoint(name, at)).dims for at in range(len(dtypes))]
     except TfsmithError:
-        return tables.types.number("[null, null]")
-    dims = None if known.dims is None else [size if isinstance(size, int) else -1 for size in known.dims]
-    return tables.types.number(json.dumps([None if dtype is None else dtype.name, dims]))
+        return [tables.types.number("[null, null]")] * len(dtypes)
+    return [tables.type_number(dtype, dims) for dtype, dims in zip(dtypes, found, strict=True)]
 
 
 def _attrs_text(node: Node) -> str:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
+from tfsmith.errors import InvalidModelError, NotFoundInModelError
 from tfsmith.ir.tensor import Tensor, Weights
 from tfsmith.ir.tensor_views import read_pieces
-from tfsmith.records import record
+from tfsmith.records import record, replace
 from tfsmith.weights.table import plain_number
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["Comparison", "Verdict", "compare_weights", "pair_weights", "same_values"]
+__all__ = ["Comparison", "Verdict", "compare_weights", "pair_weights", "put_like", "same_values"]
 
 Verdict = Literal["same", "close", "differs", "shape", "dtype", "only in first", "only in second"]
 
@@ -124,6 +126,60 @@ def _pair_by_name(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> 
             yield shared, first[key], left.pop(known[shared])
     for key, tensor in left.items():
         yield _names(second, key)[0] if _names(second, key) else key, None, tensor
+
+
+def put_like(weights: Weights, like: Weights) -> Weights:
+    """Weights under the keys of another file of the same model, and with what Keras knew of it. Reads no values.
+
+    They are paired by key, by the names of the variables that the keys mean, and by names that differ only in scopes
+    around the layer, where no other weight has such a name. An optimizer's state may be missing.
+
+    Args:
+        weights: The weights.
+        like: Those whose places they take; a Keras file.
+
+    Raises:
+        NotFoundInModelError: A weight of the model is missing, or one has no place in it.
+        InvalidModelError: A weight has another shape there.
+    """
+    keys = {id(tensor): key for mapping in (like, weights) for key, tensor in mapping.items()}
+    pairs = list(_pair_by_name(like, weights))
+    left = [keys[id(one)] for _, one, other in pairs if one is not None and other is None]
+    right = [keys[id(other)] for _, one, other in pairs if one is None and other is not None]
+    found = {keys[id(one)]: keys[id(other)] for _, one, other in pairs if one is not None and other is not None}
+    found |= _in_other_scopes(like, left, weights, right)
+    of_training = set(like.keras.optimizer) if like.keras is not None else set()
+    missing = [key for key in left if key not in found and not _is_of_training(key, of_training)]
+    taken = set(found.values())
+    over = [key for key in right if key not in taken]
+    for names, what, home in ((missing, "is missing", weights), (over, "has no place in the model", like)):
+        if names:
+            said = f"the weight {names[0]!r} {what}" + (f", like {len(names) - 1} more" if names[1:] else "")
+            remedy = "pass weights of the same model; {rename}, {drop} and {inference_only} fit what is there to it"
+            raise NotFoundInModelError(said, path=home.path, remedy=remedy)
+    for key, other_key in found.items():
+        if like[key].shape != weights[other_key].shape:
+            what = f"it has the shape {weights[other_key].shape}, but {like[key].shape} in the model"
+            remedy = "pass weights of the same model"
+            raise InvalidModelError(what, path=weights.path, where=f"{other_key!r}", remedy=remedy)
+    tensors = {key: weights[found[key]] for key in like if key in found}
+    return replace(weights, tensors=tensors, names=like.names, keras=like.keras)
+
+
+def _in_other_scopes(
+    first: Weights, left: Sequence[str], second: Mapping[str, Tensor], right: Sequence[str]
+) -> dict[str, str]:
+    """The keys of those whose names differ only in scopes around the layer, where one name fits one other."""
+    fits: dict[str, list[str]] = {}
+    for key in left:
+        ends = tuple(f"/{name}" for name in (key, *_names(first, key)))
+        fits[key] = [other for other in right if other.endswith(ends) and second[other].shape == first[key].shape]
+    count = Counter(other for others in fits.values() for other in others)
+    return {key: others[0] for key, others in fits.items() if len(others) == 1 and count[others[0]] == 1}
+
+
+def _is_of_training(key: str, optimizer: Collection[str]) -> bool:
+    return key in optimizer or key.startswith("metrics/")
 
 
 def _pair_the_rest(pairs: list[_Named]) -> list[_Named]:

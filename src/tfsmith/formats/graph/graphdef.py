@@ -79,19 +79,23 @@ def _lazy_ops(data: bytes) -> LazyOps:
 class OpFinder:
     """Finds an op among those that the model carries, then among TensorFlow's, then among the library's functions."""
 
-    __slots__ = ("_library", "_own")
+    __slots__ = ("_found", "_library", "_own")
 
     def __init__(self, own: Callable[[], Mapping[str, OpDef]], library: Mapping[str, Function]) -> None:
         self._own = own
         self._library = library
+        self._found: dict[str, OpDef | None] = {}
+
+    def __reduce__(self) -> tuple[type[OpFinder], tuple[Callable[[], Mapping[str, OpDef]], Mapping[str, Function]]]:
+        return OpFinder, (self._own, self._library)
 
     def __call__(self, name: str) -> OpDef | None:
         """The definition of an op by its name, or None."""
-        found = self._own().get(name) or builtin_op(name)
-        if found is not None:
-            return found
-        function = self._library.get(name)
-        return None if function is None else function.signature
+        if name not in self._found:
+            found = self._own().get(name) or builtin_op(name)
+            function = self._library.get(name) if found is None else None
+            self._found[name] = found if function is None else function.signature
+        return self._found[name]
 
 
 def op_from_message(message: Any) -> OpDef:

@@ -265,6 +265,10 @@ def path_names(config: Mapping[str, Any], layers: Sequence[Layer]) -> dict[str, 
         inside = settings.get("config")
         inside = inside if isinstance(inside, dict) else {}
         words = [word for word in _VARIABLES.get(layer.class_name, ()) if inside.get(_WITHOUT.get(word, ""), True)]
-        if len(words) == len(layer.weights):
-            found |= {key: (f"{layer.name}/{word}",) for key, word in zip(layer.weights, words, strict=True)}
+        if len(words) != len(layer.weights):
+            continue
+        # The variables of a recurrent layer are its cell's, and a `.h5` calls them so.
+        scopes = (layer.name, *((f"{layer.name}/{snake_case(layer.class_name)}_cell",) if words == [*_RNN] else ()))
+        for key, word in zip(layer.weights, words, strict=True):
+            found[key] = tuple(f"{scope}/{word}" for scope in scopes)
     return found

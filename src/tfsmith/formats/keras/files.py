@@ -36,6 +36,7 @@ __all__ = [
     "ARCHIVE_WEIGHTS",
     "keras_of",
     "open_keras_archive",
+    "open_keras_folder",
     "open_keras_h5",
     "with_variables",
 ]
@@ -63,7 +64,7 @@ def open_keras_h5(span: Span, path: Path) -> Model:
     if root is not None:
         return _model(_legacy(found, root, span), path)
     if any(f"/{name}".rpartition("/")[0].endswith("/vars") for name in found.tensors):
-        return _model(_placed(found, None, {}, span, KerasFile("weights.h5", "Keras weights (.weights.h5)")), path)
+        return _model(_placed(found, None, KerasFile("weights.h5", "Keras weights (.weights.h5)")), path)
     what = "this is an HDF5 file, but neither Keras' weights nor a model"
     raise WrongFileError(what, path=path, remedy="pass what model.save or model.save_weights wrote")
 
@@ -78,23 +79,47 @@ def open_keras_archive(span: Span, path: Path) -> Model:
         UnsupportedError: h5py is missing, or the archive is encrypted.
     """
     archive = _Archive.of(span)
-    config_text = archive.text(ARCHIVE_CONFIG)
-    config = parse_json(config_text, span.name, ARCHIVE_CONFIG)
-    metadata = parse_json(archive.text(ARCHIVE_METADATA), span.name, ARCHIVE_METADATA) if archive.has(
-        ARCHIVE_METADATA) else {}  # fmt: skip
+    texts = archive.text(ARCHIVE_CONFIG), archive.text(ARCHIVE_METADATA) if archive.has(ARCHIVE_METADATA) else "{}"
+    if not archive.has(ARCHIVE_WEIGHTS):
+        what = f"the archive has no {ARCHIVE_WEIGHTS}"
+        remedy = "Keras keeps weights in several files or as .npz only when asked to; save the model again without"
+        raise UnsupportedError(what, path=path, remedy=remedy)
+    return _whole(texts, archive.span_of(ARCHIVE_WEIGHTS), span.name, path)
+
+
+def open_keras_folder(folder: Path) -> Model:
+    """Opens what was a `.keras` archive before somebody unpacked it. Reads no values.
+
+    Raises:
+        CorruptFileError: It is damaged.
+        UnsupportedError: h5py is missing.
+    """
+
+    def text(name: str) -> str:
+        span = open_file(folder / name)
+        if len(span) > MAX_SMALL_MESSAGE:
+            raise LimitError(f"it has {len(span)} bytes, more than any real one", path=span.name, remedy=_REMEDY)
+        return span.tobytes().decode("utf-8", "replace")
+
+    texts = text(ARCHIVE_CONFIG), text(ARCHIVE_METADATA) if (folder / ARCHIVE_METADATA).is_file() else "{}"
+    model = _whole(texts, open_file(folder / ARCHIVE_WEIGHTS), str(folder), folder)
+    files = tuple(folder / name for name in (ARCHIVE_CONFIG, ARCHIVE_METADATA, ARCHIVE_WEIGHTS))
+    return replace(model, origins=tuple(file for file in files if file.is_file()))
+
+
+def _whole(texts: tuple[str, str], weights: Span, name: str, path: Path) -> Model:
+    """A model of its config, its metadata and its weights."""
+    config = parse_json(texts[0], name, ARCHIVE_CONFIG)
+    metadata = parse_json(texts[1], name, ARCHIVE_METADATA)
     about = KerasFile(
         "keras",
         "Keras model (.keras)",
         keras_version=str(metadata.get("keras_version", "")),
         saved=str(metadata.get("date_saved", "")),
         training=_training(config.get("compile_config")),
-        config=config_text,
+        config=texts[0],
     )
-    if not archive.has(ARCHIVE_WEIGHTS):
-        what = f"the archive has no {ARCHIVE_WEIGHTS}"
-        remedy = "Keras keeps weights in several files or as .npz only when asked to; save the model again without"
-        raise UnsupportedError(what, path=path, remedy=remedy)
-    return _model(_placed(open_hdf5(archive.span_of(ARCHIVE_WEIGHTS)), config, metadata, span, about), path)
+    return _model(_placed(open_hdf5(weights), config, about), path)
 
 
 def _model(weights: Weights, path: Path) -> Model:
@@ -180,9 +205,7 @@ def _count(text: str, span: Span) -> int:
     return int(text)
 
 
-def _placed(
-    found: Hdf5, config: Mapping[str, Any] | None, metadata: Mapping[str, Any], span: Span, about: KerasFile
-) -> Weights:
+def _placed(found: Hdf5, config: Mapping[str, Any] | None, about: KerasFile) -> Weights:
     """The layout of Keras 3: weights are numbered, and lie where their layer is in the model."""
     optimizer = tuple(name for name in found.tensors if name.startswith("optimizer/"))
     keys = [name for name in found.tensors if name not in set(optimizer)]

@@ -104,7 +104,8 @@ def write_keras(path: Path, tensors: Mapping[str, Tensor], keras: KerasFile | No
     """
     if keras is None or not keras.config:
         what = "a .keras file is a whole model, and these weights come without a Keras config"
-        raise UsageError(what, path=path, remedy="write NAME.h5 or NAME.safetensors")
+        remedy = "convert with a Keras file of the same model ({like}); or write NAME.h5 or NAME.safetensors"
+        raise UsageError(what, path=path, remedy=remedy)
     placed = dict(tensors) if keras.form == "keras" else _places(path, tensors, keras)
     config = keras.config if keras.form == "keras" else _config(path, keras)
     lost = [key for key in _all_keys(keras.layers) if key not in tensors]
