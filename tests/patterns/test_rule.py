@@ -417,13 +417,6 @@ def test_a_rule_without_a_builder_only_finds() -> None:
         tfsmith.replace(model(lambda g: g.add("Relu", ["x"])), relu_rule())
 
 
-def test_a_rule_cannot_be_written_to_a_file(tmp_path: Path) -> None:
-    for name in ("r.toml", "r.pb"):
-        with pytest.raises(UsageError, match="the rule 'r' is written in Python, and no file can say it"):
-            tfsmith.save_recipe(relu_rule(), tmp_path / name)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_rule_can_be_drawn(tmp_path: Path) -> None:
     drawn = tfsmith.draw_recipe(layer_norm, tmp_path / "r.svg")
     assert drawn.recipe is layer_norm

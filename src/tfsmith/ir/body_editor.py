@@ -250,11 +250,13 @@ class BodyEditor(ABC):
         """
         self._check_open()
         for name in [name for one in nodes for name in self._listed(one)]:
-            node = self._node(name)
-            self._places.pop(name)
-            self._drop(node)
-            self._touched.discard(name)
-            self._reshaped.discard(name)
+            self._take_out(self._node(name))
+
+    def _take_out(self, node: Node) -> None:
+        self._places.pop(node.name)
+        self._drop(node)
+        self._touched.discard(node.name)
+        self._reshaped.discard(node.name)
 
     def prune(self, *tensors: Operand) -> int:
         """Removes all nodes that these tensors do not need; returns how many."""
@@ -279,8 +281,8 @@ class BodyEditor(ABC):
             node = self._nodes.get(name)
             if node is None or name in keep or self._users.get(name) or self._is_source(node):
                 continue
-            todo += [self._endpoint(text).node for text in node.inputs]
-            self.remove(name)
+            todo += [self._body.source(text) for text in node.inputs]
+            self._take_out(node)
             gone += 1
         return gone
 

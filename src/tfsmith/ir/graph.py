@@ -209,6 +209,9 @@ class Library(Immutable, Mapping[str, Function]):
     def __len__(self) -> int:
         return len(self._functions)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._functions
+
     def replace(self, functions: Mapping[str, Function]) -> Library:
         """Another library with these functions; gradients and other fields stay."""
         return Library(functions, self.gradients, self.registered_gradients, extras=self.extras)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, get_args
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UnsupportedError, UsageError
@@ -420,7 +421,7 @@ class Node(_Slots, Immutable):
     @property
     def data_inputs(self) -> tuple[str, ...]:
         """The inputs that carry tensors."""
-        return tuple(name for name in self.inputs if not name.startswith("^"))
+        return tuple([name for name in self.inputs if name[:1] != "^"])
 
     @property
     def control_inputs(self) -> tuple[str, ...]:
@@ -512,6 +513,7 @@ class Endpoint(NamedTuple):
 _tuple = tuple.__new__
 
 
+@lru_cache(1 << 13)
 def parse_input(text: str) -> Endpoint:
     """Reads "node", "node:1" or "^node", as graphs (not functions) write them."""
     if text[:1] == "^":

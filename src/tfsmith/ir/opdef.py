@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +238,7 @@ def op_summary(name: str) -> str:
     return _summaries().get(name, "")
 
 
+@lru_cache(4096)
 def builtin_op(name: str) -> OpDef | None:
     """The definition of one of TensorFlow's own ops."""
     return builtin_ops().get(name)

@@ -16,6 +16,7 @@ __all__ = [
     "Pattern",
     "ConstantQuery",
     "Expression",
+    "FormulaText",
     "NodeQuery",
     "Query",
     "Recipe",
@@ -280,6 +281,30 @@ class Variant:
 
 
 @record
+class FormulaText:
+    """A formula over the raised graph, and the nodes that take the place of what it finds.
+
+    Attributes:
+        lines: The formula: `name = form` on all lines but the last, which is the whole.
+        blocks: The formulas of the blocks that it repeats.
+        targets: The nodes to put in. `each(units)` among their inputs is all that the blocks of a chain have bound; an
+            attribute `=epsilon` is what a setting is bound to, and `=count(units)` how many tensors `each(units)` is.
+        result: The target's output, or the parameter, that takes its place; None if it only finds.
+        require: What must be true of a match.
+        parameters: What is found, in this order; those of the formula that are not in it come behind.
+        block_parameters: The same for each block; the first is what it takes of the block before.
+    """
+
+    lines: tuple[str, ...]
+    blocks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    targets: tuple[TargetNode, ...] = ()
+    result: Endpoint | None = None
+    require: tuple[Expression, ...] = ()
+    parameters: tuple[str, ...] = ()
+    block_parameters: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@record
 class Recipe:
     """What to find, in one or several variants, and what to put there.
 
@@ -290,6 +315,7 @@ class Recipe:
         source_pattern: The extracted nodes that it was made from, if it was.
         target_node: The node that it was made with, if it was; `source_pattern` and `target_node` are what its file
             in the wire format holds.
+        formula_text: What to find as a formula, if that is how it is said; it has no variants then.
     """
 
     name: str
@@ -297,6 +323,7 @@ class Recipe:
     variants: tuple[Variant, ...]
     source_pattern: Pattern | None = None
     target_node: Node | None = None
+    formula_text: FormulaText | None = None
 
 
 @record

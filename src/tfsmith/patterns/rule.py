@@ -31,7 +31,8 @@ FUNCTIONS = frozenset(
     }
 )
 """Functions of one tensor, element by element, as `op.NAME(x)`."""
-_POWERS = MappingProxyType({"sqrt": 0.5, "rsqrt": -0.5, "square": 2.0, "reciprocal": -1.0})
+POWERS = MappingProxyType({"sqrt": 0.5, "rsqrt": -0.5, "square": 2.0, "reciprocal": -1.0})
+"""Powers that have names, as `op.NAME(x)`."""
 RAISED = frozenset({"LayerNorm", "Gelu", "Softmax", "Attention", "Dense", "Activation"})
 """Forms that are found however they are spelled."""
 _FLOAT = dtype_named("float32")
@@ -113,10 +114,10 @@ class _Plain(type):
             raise AttributeError(name)
         if name in FUNCTIONS:
             return lambda x: Form(name, (x,))
-        if name in _POWERS:
-            return lambda x: Form("power", (x, _POWERS[name]))
+        if name in POWERS:
+            return lambda x: Form("power", (x, POWERS[name]))
         if not name[0].isupper():
-            near = nearest(name, [*FUNCTIONS, *_POWERS]) or sorted(FUNCTIONS)[:5]
+            near = nearest(name, [*FUNCTIONS, *POWERS]) or sorted(FUNCTIONS)[:5]
             raise AttributeError(f"formulas have no function {name!r}; there are {', '.join(near)}")
         return lambda *inputs, **attrs: Form(f"op {name}", inputs, attrs)
 
@@ -288,6 +289,20 @@ class Units(tuple["Mapping[str, Any]", ...]):
     """What the blocks of a chain have bound, first to last."""
 
 
+class Setting:
+    """A setting in a trial of a builder, which may only be passed on as an attribute."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def _refuse(self, *_: object) -> Any:
+        raise UnsupportedError(f"its builder computes with {self.name!r}", remedy="keep its code")
+
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = __add__ = __radd__ = __sub__ = _refuse
+    __mul__ = __rmul__ = __truediv__ = __neg__ = __float__ = __int__ = __str__ = __getitem__ = __iter__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
+
+
 class NewTensor:
     """An output of a node that a rule adds; `outputs` are all of the node's."""
 
@@ -360,8 +375,11 @@ class Graph:
             else:
                 yield self.const(one).endpoint.node
 
-    def _attr(self, op: str, name: str, value: Any) -> Attr:
+    def _attr(self, op: str, name: str, value: Any) -> Attr | Expression:
         from tfsmith.ir.opdef import builtin_ops
+
+        if isinstance(value, Setting):
+            return Expression(value.name)
 
         known = builtin_ops().get(op)
         kinds = {} if known is None else {one.name: one.kind for one in known.attrs}
@@ -393,7 +411,8 @@ class Added:
 class Rule(Recipe):
     """What to find, as a formula, and what to put in its place. It is made by `@tfsmith.rule`.
 
-    It is a recipe, so `find` and `replace` take it. Only Python can say it: it cannot be written to a file.
+    It is a recipe, so `find` and `replace` take it. Without guards in Python, and with a builder that only passes on
+    what was found, it can be saved to a file.
 
     Attributes:
         name: Its name.
@@ -420,8 +439,13 @@ class Rule(Recipe):
             raise UsageError(what, where=f"rule {called!r}", remedy="return what it computes, as one form")
         first, _, _ = (formula.__doc__ or "").strip().partition("\n\n")
         description = " ".join(first.split()).rstrip(".")
-        Recipe.__init__(self, called, description, (Variant("formula", _drawn(form, parameters), (), {}),))
         self._formula = formula
+        self._set(called, description, form, parameters, where)
+
+    def _set(
+        self, name: str, description: str, form: Form, parameters: tuple[str, ...], where: Where | Sequence[Where]
+    ) -> None:
+        Recipe.__init__(self, name, description, (Variant("formula", _drawn(form, parameters), (), {}),))
         self._build: Callable[..., Any] | None = None
         self.parameters = parameters
         self.form = form
@@ -466,8 +490,12 @@ class Rule(Recipe):
         if unknown:
             what = f"its builder takes {unknown[0]!r}, which the formula does not find"
             raise self._wrong(what, f"the formula finds {', '.join(self.parameters)}")
-        self._build = build
-        self._prove()
+        before, self._build = self._build, build
+        try:
+            self._prove()
+        except TfsmithError:
+            self._build = before
+            raise
         return self
 
     def build(self, found: Mapping[str, Any]) -> Added:

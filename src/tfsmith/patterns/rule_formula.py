@@ -638,14 +638,16 @@ class RuleSearch(Search):
             if result is None or not isinstance(bound, Bound):
                 break
             units.append((result, current))
-            shared |= {inner: result[inner] for inner in formula.shared}
+            # a mask or weight is found with its form, and compared when tensors are looked for
+            shared |= {inner: result[inner] for inner in formula.shared if inner in result}
             current = self._algebra.value_of(*bound)
         if len(units) < formula.least:
             return
         named: dict[str, Any] = {**found, formula.name: Links(tuple(units[::-1]))}
         for inner, outer in formula.shared.items():
-            named.setdefault(outer, units[0][0][inner])
-            named.setdefault(f"@{outer}", units[0][0].get(f"@{inner}", ""))
+            if inner in units[0][0]:
+                named.setdefault(outer, units[0][0][inner])
+                named.setdefault(f"@{outer}", units[0][0].get(f"@{inner}", ""))
         for more in self.match(formula.x, current, named):
             yield more, ZERO
 

@@ -249,6 +249,9 @@ class _Resolution:
         self._wanted: dict[str, tuple[int, Axes, str, str]] = {}  # class, labels, where it was found, role
         self._kernels: list[tuple[str, Kernel]] = []
         self._last: list[Arg] = []
+        self._masks: dict[str, Heads] = {}
+        self._inner_heads: set[Label] = set()  # of attentions inside of the formula
+        self._is_attention = isinstance(compiled.formula, Attention)
         self._problem: str | None = None
 
     def match(self, body: str | None) -> _RuleMatch:
@@ -373,9 +376,12 @@ class _Resolution:
             if any_mask and masking == "added" and not self._search.tensors(wanted[0]):
                 wanted, masking = self._as_added(*self._algebra.intern(scaled(value, -1))), "subtracted"
             self._want(prefix + name, *wanted, "", "mask")
+            self._masks[prefix + name] = heads
         key = names.get("key", ("", False))[0]
         self._others = (prefix + key, heads.others)
         self._heads = heads
+        if not self._is_attention:
+            self._inner_heads |= heads.heads
         self._taken = {prefix + names[role][0]: role for role in ("query", "key", "value", "mask") if role in names}
         return masking
 
@@ -451,6 +457,11 @@ class _Resolution:
             self._collect(block, found, prefix)
             for name in block.rule.parameters[1:]:
                 self._variable(name, found, prefix + name)
+            for inner, outer in chain.shared.items():
+                if prefix + inner in self._wanted:
+                    self._want(outer, *self._wanted[prefix + inner])
+                    if prefix + inner in self._masks:
+                        self._masks.setdefault(outer, self._masks[prefix + inner])
         self._values[key] = (len(links.units), block.rule.parameters[1:])
 
     def _bound(self, name: str, operands: Mapping[str, Operand]) -> Any:
@@ -523,7 +534,7 @@ class _Resolution:
             place = self._place(name, (number, axes, world, role), frontier)
             places[name] = place
         self._check_layout(places)
-        if self._heads is not None and "" not in self._taken:
+        if self._is_attention and self._heads is not None and "" not in self._taken:
             self._check_attention(places)
         found: dict[str, Operand] = {}
         for name, place in places.items():
@@ -559,7 +570,7 @@ class _Resolution:
                 own = self._algebra.relabelled(reading.axes, here, axes) if len(here) == len(axes) else ()
                 known = {label for arg in axes for label in arg}
                 outer = self._outer(world)
-                if role == "mask" and self._heads is not None:
+                if role == "mask" and self._is_attention:
                     outer = self._scores(outer)
                 places.append(_Place(tensor, self._spread(own, known, outer), world, role))
         if not places:
@@ -569,7 +580,12 @@ class _Resolution:
         if role in _VECTORS:
             places.sort(key=lambda place: len(place.axes))  # as it is stored, before it was given axes of size one
         taken = self._taken.get(name, "")
-        fitting = next((place for place in places if self._fits(place, taken)), None)
+        if role == "mask" and not self._is_attention and name in self._masks:
+            of_mask = frozenset(label for arg in axes for label in arg)
+            heads = self._masks[name]
+            fitting = next((place for place in places if self._is_plain_mask(place.axes, heads, of_mask)), None)
+        else:
+            fitting = next((place for place in places if self._fits(place, taken)), None)
         if fitting is None:
             self._problem = f"{name} ({places[0].tensor}) does not lie as the output does"
         return fitting or places[0]
@@ -593,6 +609,17 @@ class _Resolution:
         reading = self._raised.reading(self._endpoint(world) if world else self._output)
         return () if reading is None else reading.axes
 
+    @staticmethod
+    def _is_plain_mask(axes: Axes, heads: Heads, known: frozenset[Label]) -> bool:
+        """Whether the mask of an attention inside of a formula has sentences first and words last.
+
+        Between them it may have heads and queries, or repeat.
+        """
+        if len(axes) < 2 or not heads.batch.issuperset(axes[0]) or not heads.others.issuperset(axes[-1]):
+            return False
+        between = heads.heads | heads.words
+        return bool(axes[-1]) and all(between.issuperset(arg) or known.isdisjoint(arg) for arg in axes[1:-1])
+
     def _fits(self, place: _Place, taken: str = "") -> bool:
         """Whether a tensor lies as the output does: each axis is that of the output, of size one, or summed over.
 
@@ -604,8 +631,10 @@ class _Resolution:
         if taken in ("query", "key", "value"):
             return len(place.axes) == len(outer) and self._in_batch(place.axes) == self._in_batch(outer)
         if place.role in _VECTORS:
+            if len(place.axes) == 2 and self._is_of_heads(_joined(place.axes)):
+                return True
             return len(place.axes) == 1 or (bool(place.axes) and not any(place.axes[:-1]))
-        if place.role == "mask" and self._heads is not None:
+        if place.role == "mask" and self._is_attention:
             outer = self._scores(outer)
             return len(place.axes) <= len(outer) and all(
                 not arg or arg == out for arg, out in zip(place.axes[::-1], outer[::-1], strict=False)
@@ -633,11 +662,13 @@ class _Resolution:
                 if found is None:
                     self._problem = self._problem or f"{name} ({place.tensor}) mixes rows and columns"
                     return
-                groups |= set(found)
+                groups |= {one for one in found if not self._is_of_heads(one)}
                 if _meets(found[1], outer) and outer[-1] != found[1]:
                     self._problem = self._problem or "the product is not along the last axis"
             elif not place.world:
-                groups |= {arg for arg in place.axes if arg}
+                whole = _joined(place.axes) if place.role in _VECTORS else ()
+                of_heads = bool(whole) and self._is_of_heads(whole)
+                groups |= {arg for arg in place.axes if arg and not of_heads and place.role != "mask"}
         seen: dict[Label, Arg] = {}
         for group in groups:
             for label in group:
@@ -649,6 +680,11 @@ class _Resolution:
         is_whole = {label for arg in outer for label in arg} <= covered
         if not is_whole and not any(place.world for place in places.values()):
             self._problem = self._problem or "what it takes is smaller than what it gives"
+
+    def _is_of_heads(self, group: Arg) -> bool:
+        """Whether rows or columns are those of an attention's heads, one behind the other."""
+        count = sum(label in self._inner_heads for label in group)
+        return bool(count) and all(label in self._inner_heads for label in group[:count])
 
     @staticmethod
     def _kernel_groups(kernel: Kernel, axes: Axes) -> tuple[Arg, Arg] | None:
@@ -667,6 +703,10 @@ class _Resolution:
                 return not found.summed.issuperset(place.axes[0])
         key, others = self._others
         return key == name and bool(place.axes) and bool(others) and others == frozenset(place.axes[-1])
+
+
+def _joined(axes: Axes) -> Arg:
+    return tuple(label for arg in axes for label in arg)
 
 
 def _meets(group: Arg, axes: Axes) -> bool:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, overload
 
+from tfsmith.errors import UsageError
 from tfsmith.ir.model import Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.recipe import Pattern
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.verbs._shared import FilePath, Loads, ModelOrPath, Out, Words
+    from tfsmith.verbs.recipe import DraftedFormula
 
 __all__ = ["Extracted", "extract", "load_pattern", "files_of", "save_pattern"]
 
@@ -77,6 +79,33 @@ class Extracted(Pattern, Result):
         }
 
 
+@overload
+def extract(
+    model: ModelOrPath,
+    seeds: Words,
+    barriers: Words = (),
+    *,
+    function: str | None = None,
+    raised: Literal[True],
+    out: Out = None,
+    force: bool = False,
+    **options: Unpack[Loads],
+) -> DraftedFormula: ...
+@overload
+def extract(
+    model: ModelOrPath,
+    seeds: Words,
+    barriers: Words = (),
+    barrier_ops: Words = (),
+    *,
+    function: str | None = None,
+    constants: bool = False,
+    raised: Literal[False] = False,
+    log: Literal["DEBUG", "INFO", "WARN", "ERROR", "FATAL"] = "WARN",
+    out: Out = None,
+    force: bool = False,
+    **options: Unpack[Loads],
+) -> Extracted: ...
 @checked
 def extract(
     model: ModelOrPath,
@@ -86,11 +115,12 @@ def extract(
     *,
     function: str | None = None,
     constants: bool = False,
+    raised: bool = False,
     log: Literal["DEBUG", "INFO", "WARN", "ERROR", "FATAL"] = "WARN",
     out: Out = None,
     force: bool = False,
     **options: Unpack[Loads],
-) -> Extracted:
+) -> Extracted | DraftedFormula:
     """Cuts a pattern out of a graph: the nodes that the seeds need, up to the barriers. Reads no weights.
 
     Args:
@@ -100,8 +130,9 @@ def extract(
         barrier_ops: Stop at nodes of these ops.
         function: Look in this function, not in the graph itself.
         constants: Constants that are no barriers belong to the pattern; else they are open ends.
+        raised: Say what the seed computes, as a formula that finds it however it is spelled, and not its nodes.
         log: How much to say on the way; DEBUG names every node.
-        out: The pattern to write: a `.pb`, or text as `.pbtxt`.
+        out: The pattern to write: a `.pb`, or text as `.pbtxt`; of a formula, a `.toml`.
         force: Replace what is there.
 
     Raises:
@@ -116,6 +147,15 @@ def extract(
     opened = open_model(model, options)
     body = body_of(opened, function)
     known = [name for name in dict.fromkeys(barriers) if name in body or name in body.args]
+    if raised:
+        if len(seeds) != 1 or barrier_ops or constants:
+            what = "a formula is of one seed, back to barriers that are named"
+            raise UsageError(what, remedy="give one seed, no {barrier_ops} and no {constants}, or leave {raised} out")
+        from tfsmith.patterns.raised_draft import extract_raised
+        from tfsmith.verbs.recipe import DraftedFormula
+
+        formula = DraftedFormula(opened, extract_raised(opened, body, seeds[0], known))
+        return formula if out is None else formula.save(out, force=force)
     pattern = extract_nodes(body, seeds, known, barrier_ops, constants=constants)
     lacking = dict.fromkeys(name for name in barriers if name not in known)
     notes = tuple(f"barrier {name} is not in the graph, so nothing stops there" for name in lacking)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError, nearest
 from tfsmith.ir.model import Model
@@ -26,10 +26,12 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from tfsmith.patterns.draft import RepeatedBlock
+    from tfsmith.patterns.raised_draft import RaisedBlock
     from tfsmith.verbs._shared import FilePath, Files, Loads, Matching, MatchingLoads, ModelOrPath, Names, Out, Words
     from tfsmith.verbs.replace import Replaced
 
 __all__ = [
+    "DraftedFormula",
     "DraftedRecipe",
     "MadeRecipe",
     "RecipeDrawing",
@@ -133,7 +135,15 @@ def load_recipe(source: FilePath, **matching: Unpack[Matching]) -> Recipe:
             return replace(recipe_from_pattern(*protobuf.read_recipe(path), **matching), name=path.stem)
     from tfsmith.formats.recipe.toml import read_recipe_toml
 
-    return read_recipe_toml(path)
+    found = read_recipe_toml(path)
+    if found.formula_text is None:
+        return found
+    from tfsmith.patterns.formula_text import rule_of_data  # seldom needed
+
+    try:
+        return rule_of_data(found)
+    except UsageError as error:
+        raise UsageError(error.what, path=path, where=error.where, remedy=error.remedy) from error
 
 
 def read_recipe(recipe: RecipeOrPath, options: Mapping[str, Any]) -> Recipe:
@@ -154,14 +164,17 @@ def save_recipe(recipe: Recipe, path: FilePath, *, inputs: Files = (), force: bo
         force: Whether to replace a file that is there.
 
     Raises:
-        UsageError: It is a rule in Python; or that format holds one pattern and one node, and it was not made of these.
+        UsageError: It is a rule that only Python can say; or that format holds one pattern and one node, and it was
+            not made of these.
     """
     target = _path(path)
     if isinstance(recipe, Rule):
-        what = f"the rule {recipe.name!r} is written in Python, and no file can say it"
-        raise UsageError(
-            what, path=path, remedy="keep its code; `recipe draft` and `recipe make` give recipes in files"
-        )
+        from tfsmith.patterns.formula_text import rule_as_data
+
+        recipe = rule_as_data(recipe)
+        if target.suffix != ".toml":
+            what = f"the rule {recipe.name!r} is a formula, which the format of the original tools cannot hold"
+            raise UsageError(what, path=path, remedy="write it as .toml")
     if target.suffix == ".toml":
         from tfsmith.formats.recipe.toml import recipe_toml
 
@@ -364,6 +377,108 @@ class DraftedRecipe(Result):
         }
 
 
+@record(eq=False)
+class DraftedFormula(Result):
+    """A formula of what a model computes, as a recipe.
+
+    Attributes:
+        model: The model.
+        block: What was found.
+        out: Where it was written, if it was.
+        notes: What the user should know.
+    """
+
+    model: Model
+    block: RaisedBlock
+    out: Path | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe, which finds what computes the same."""
+        from tfsmith.patterns.formula_text import rule_of_data
+
+        return rule_of_data(self.block.recipe)
+
+    @property
+    def toml(self) -> str:
+        """The recipe as a TOML file; comments say what its parameters are in the model."""
+        from tfsmith.formats.recipe.toml import recipe_toml
+
+        block = self.block
+        where = "the graph" if block.body is None else f"function {block.body}"
+        what = f"{block.units} blocks in a row" if block.units > 1 else "a formula"
+        lines = [f"# {what}, in {where}; {block.output} is what it gives. What enters it there:"]
+        width = max(len(one.name) for one in block.inputs)
+        lines += [f"#   {one.kind:<6}  {one.name:<{width}}  {one.tensor}" for one in block.inputs]
+        comment = "".join("".join(char if char.isprintable() else "?" for char in line) + "\n" for line in lines)
+        return f"{comment}\n{recipe_toml(block.recipe)}"
+
+    @property
+    def text(self) -> str | None:
+        """The TOML, where it was not written to a file."""
+        return self.toml if self.out is None else None
+
+    @checked
+    def save(self, path: FilePath, *, force: bool = False) -> DraftedFormula:
+        """Writes the recipe as a TOML file, with its comments.
+
+        Raises:
+            OutputError: It cannot be written there.
+        """
+        from tfsmith.formats.write import inputs_of
+
+        target = _toml_path(path)
+        write_file(target, self.toml.encode(), inputs=inputs_of(self.model), force=force)
+        return replace(self, out=target)
+
+    def report(self) -> Iterator[str]:
+        """What was found."""
+        what = plural(self.block.units, "block") if self.block.units > 1 else f"the formula of {self.block.output.node}"
+        parameters = plural(len(self.block.inputs), "parameter")
+        yield f"Wrote {sized(self.out, f'{what}, {parameters}')}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The formula, with all that enters it."""
+        block, text = self.block, self.block.recipe.formula_text
+        assert text is not None
+        return {
+            "output": None if self.out is None else str(self.out),
+            "name": block.recipe.name,
+            "function": block.body,
+            "blocks": block.units,
+            "formula": list(text.lines),
+            "block": [line for lines in text.blocks.values() for line in lines],
+            "inputs": [{"name": one.name, "kind": one.kind, "tensor": str(one.tensor)} for one in block.inputs],
+        }
+
+
+@overload
+def draft_recipe(
+    model: ModelOrPath,
+    *,
+    seeds: Words = (),
+    op: str = "Fused",
+    name: str | None = None,
+    raised: Literal[True],
+    out: Out | None = None,
+    force: bool = False,
+    **options: Unpack[Loads],
+) -> DraftedFormula: ...
+@overload
+def draft_recipe(
+    model: ModelOrPath,
+    *,
+    scope: str | None = None,
+    seeds: Words = (),
+    barriers: Words = (),
+    op: str = "Fused",
+    name: str | None = None,
+    raised: Literal[False] = False,
+    out: Out | None = None,
+    force: bool = False,
+    **options: Unpack[Loads],
+) -> DraftedRecipe: ...
 @checked
 def draft_recipe(
     model: ModelOrPath,
@@ -373,10 +488,11 @@ def draft_recipe(
     barriers: Words = (),
     op: str = "Fused",
     name: str | None = None,
+    raised: bool = False,
     out: Out | None = None,
     force: bool = False,
     **options: Unpack[Loads],
-) -> DraftedRecipe:
+) -> DraftedRecipe | DraftedFormula:
     """Finds the block that a model repeats, such as the layer of an encoder, and makes a recipe of it.
 
     The recipe finds the whole chain of blocks, however long, and puts one node there. It takes what the first block
@@ -390,6 +506,7 @@ def draft_recipe(
         barriers: Nodes that are outside of any block.
         op: The op of the new node.
         name: The recipe's name; by default as the file is called.
+        raised: Say what a block computes, as a formula that finds it however it is spelled, and not its nodes.
         out: The `.toml` to write; to stdout without it.
         force: Replace what is there.
 
@@ -404,6 +521,14 @@ def draft_recipe(
     target = None if out is None else _toml_path(out)
     opened = open_model(model, options)
     called = name or ("draft" if target is None else target.stem)
+    if raised:
+        if scope is not None or barriers:
+            what = "a formula is drafted of the whole model, and takes no scope and no barriers"
+            raise UsageError(what, remedy="name the output of the last block ({seeds}), or leave {raised} out")
+        from tfsmith.patterns.raised_draft import draft_raised
+
+        formula = DraftedFormula(opened, draft_raised(opened, seeds=seeds, name=called, op_name=op))
+        return formula if target is None else formula.save(target, force=force)
     block = draft(opened, DraftOptions(scope, tuple(seeds), tuple(barriers), op, called))
     drafted = DraftedRecipe(opened, block, op)
     return drafted if target is None else drafted.save(target, force=force)

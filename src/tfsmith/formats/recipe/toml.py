@@ -17,6 +17,7 @@ from tfsmith.ir.opdef import builtin_op, is_commutative
 from tfsmith.ir.recipe import (
     ConstantQuery,
     Expression,
+    FormulaText,
     NameRule,
     NodeQuery,
     Query,
@@ -169,14 +170,38 @@ def parse_recipe_toml(text: str, path: Path | None = None) -> Recipe:
     except (RecursionError, ValueError) as error:  # nested too deeply, or a number of thousands of digits
         raise UsageError(f"this is no sound TOML: {error}", path=path, remedy="correct the file") from error
     top = TomlTable(found, path, "the file")
-    top.check({"recipe", "variant"})
+    top.check({"recipe", "variant", "formula"})
     head = top.table("recipe")
     head.check({"name", "description"})
+    if "formula" in top.values:
+        if "variant" in top.values:
+            raise top.problem("it has a formula and variants", "write one of them")
+        title = head.text("name", "" if path is None else path.stem)
+        return Recipe(title, head.text("description", ""), (), formula_text=_formula(top.table("formula")))
     variants = tuple(_variant(table, number) for number, table in enumerate(top.tables("variant"), 1))
     if not variants:
         raise top.problem("there is no variant, so nothing to look for", "write [[variant]] with its nodes")
     name = head.text("name", "" if path is None else path.stem)
     return Recipe(name, head.text("description", ""), variants)
+
+
+def _formula(table: TomlTable) -> FormulaText:
+    table.check({"text", "parameters", "require", "block", "target", "result"})
+    lines, targets = table.texts("text"), tuple(map(_target, table.named_tables("target")))
+    if not lines:
+        raise table.problem("there is no formula to look for", 'write text = ["LayerNorm(x, gamma, beta)"]')
+    blocks: dict[str, tuple[str, ...]] = {}
+    parameters: dict[str, tuple[str, ...]] = {}
+    for block in table.named_tables("block"):
+        block.check({"name", "text", "parameters"})
+        name = _name(block)
+        blocks[name], parameters[name] = block.texts("text"), block.texts("parameters")
+    result = table.text("result", "")
+    if bool(targets) and not result:
+        raise table.problem("nothing says what takes the place of a match", 'write result = "target"')
+    require = tuple(Expression(text) for text in table.texts("require"))
+    end = parse_input(result) if result else None
+    return FormulaText(lines, blocks, targets, end, require, table.texts("parameters"), parameters)
 
 
 _QUERY_KEYS = {"inputs", "outputs", "through", "node", "names"}
@@ -424,9 +449,25 @@ def recipe_toml(recipe: Recipe) -> str:
     """
     lines = ["[recipe]", _pair("name", recipe.name)]
     lines += [_pair("description", recipe.description)] if recipe.description else []
+    if recipe.formula_text is not None:
+        lines += _formula_lines(recipe.formula_text)
     for variant in recipe.variants:
         lines += _variant_lines(variant)
     return "\n".join(lines) + "\n"
+
+
+def _formula_lines(formula: FormulaText) -> list[str]:
+    lines = ["", "[formula]", _pair("text", list(formula.lines))]
+    lines += [_pair("parameters", list(formula.parameters))] if formula.parameters else []
+    lines += [_pair("require", [one.text for one in formula.require])] if formula.require else []
+    lines += [_pair("result", _text(formula.result))] if formula.result is not None else []
+    for name, text in formula.blocks.items():
+        lines += ["", "[[formula.block]]", _pair("name", name), _pair("text", list(text))]
+        given = formula.block_parameters.get(name, ())
+        lines += [_pair("parameters", list(given))] if given else []
+    for target in formula.targets:
+        lines += ["", "[[formula.target]]", *_target_lines(target)]
+    return lines
 
 
 def _variant_lines(variant: Variant) -> list[str]:
