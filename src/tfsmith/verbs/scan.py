@@ -77,9 +77,13 @@ class Scanned(Result):
                   for level in reversed(LEVELS)
                   if (count := sum(one.level == level for one in self.findings))]  # fmt: skip
         accepted = f"; {human_count(len(self.allowed))} allowed" if self.allowed else ""
+        yield Section(f"{', '.join(counts) or 'nothing found'}{accepted} ({self.looked})")
+
+    @property
+    def looked(self) -> str:
+        """At how much was looked, in words."""
         looked = plural(self.layer_count, "layer") if self.layer_count else plural(self.node_count, "node")
-        looked = f"{looked} looked at, nothing run"
-        yield Section(f"{', '.join(counts) or 'nothing found'}{accepted} ({looked})")
+        return f"{looked} looked at, nothing run"
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""

@@ -597,5 +597,4 @@ def _scan_overlay(model: Model) -> Overlay:
         "suspicious": ("suspicious", "!", _AMBER),
         "note": ("note", "i", _BLUE),
     }
-    words = f"{plural(len(marks), 'finding')}; {plural(found.node_count, 'node')} looked at, nothing run"
-    return Overlay("scan", "scan", kinds, marks, [words])
+    return Overlay("scan", "scan", kinds, marks, [f"{plural(len(marks), 'finding')}; {found.looked}"])
