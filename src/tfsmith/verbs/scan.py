@@ -9,6 +9,7 @@ from tfsmith.audit.findings import KINDS, LEVELS, Allowance, Finding, Level, all
 from tfsmith.audit.keras import keras_findings
 from tfsmith.audit.rules import is_plausible, scan_model
 from tfsmith.errors import TfsmithError, UnreadableFileError
+from tfsmith.ir.check import graph_warning
 from tfsmith.ir.keras import layer_rows
 from tfsmith.ir.model import Model
 from tfsmith.records import record
@@ -145,8 +146,9 @@ def scan(
     counted, allowed, idle = allow(grouped(found), allowances)
     graphs = [meta.graph for meta in opened.meta_graphs]
     nodes = sum(len(graph) + sum(len(function.nodes) for function in graph.library.values()) for graph in graphs)
-    notes = tuple(
-        f"line {one.line} of {allow_file} allows what was not found: {one.kind} {one.op} {one.node}" for one in idle
+    notes = (
+        *dict.fromkeys(warning for graph in graphs if (warning := graph_warning(graph))),
+        *(f"line {one.line} of {allow_file} allows what was not found: {one.kind} {one.op} {one.node}" for one in idle),
     )
     path = "" if opened.path is None else str(opened.path)
     layers = 0 if opened.keras is None else sum(1 for _ in layer_rows(opened.keras.layers, {}))
