@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UsageError, nearest
-from tfsmith.ir.body import BACK_EDGES, Body, free_name
+from tfsmith.ir.body import BACK_EDGES, NODE_NAME, Body, free_name
 from tfsmith.ir.check import attr_problem, find_cycle, input_problems, node_problems, tensor_type
 from tfsmith.ir.graph import Function
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, attr
@@ -19,8 +18,6 @@ from tfsmith.ir.types import UNKNOWN, DType, Shape, as_dtype
 
 __all__ = ["BodyEditor", "Operand", "TensorName", "renamed"]
 
-_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
-"""What TensorFlow takes as the name of a node."""
 _SHAPELESS = frozenset({"float", "type", "list(float)", "list(type)"})
 """Attributes of these kinds say nothing about shapes."""
 _NameSet: TypeAlias = "set[str]"
@@ -250,11 +247,13 @@ class BodyEditor(ABC):
         """
         self._check_open()
         for name in [name for one in nodes for name in self._listed(one)]:
-            node = self._node(name)
-            self._places.pop(name)
-            self._drop(node)
-            self._touched.discard(name)
-            self._reshaped.discard(name)
+            self._take_out(self._node(name))
+
+    def _take_out(self, node: Node) -> None:
+        self._places.pop(node.name)
+        self._drop(node)
+        self._touched.discard(node.name)
+        self._reshaped.discard(node.name)
 
     def prune(self, *tensors: Operand) -> int:
         """Removes all nodes that these tensors do not need; returns how many."""
@@ -279,8 +278,8 @@ class BodyEditor(ABC):
             node = self._nodes.get(name)
             if node is None or name in keep or self._users.get(name) or self._is_source(node):
                 continue
-            todo += [self._endpoint(text).node for text in node.inputs]
-            self.remove(name)
+            todo += [self._body.source(text) for text in node.inputs]
+            self._take_out(node)
             gone += 1
         return gone
 
@@ -407,7 +406,7 @@ class BodyEditor(ABC):
         return name
 
     def _check_name(self, name: str) -> None:
-        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        if not isinstance(name, str) or NODE_NAME.fullmatch(name) is None:
             remedy = "use letters, digits and _ . - / after a letter or digit"
             raise UsageError(f"no node can be called {name!r}", remedy=remedy)
         if name in self._nodes or name in self._body.args:

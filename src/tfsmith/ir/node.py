@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, cast, get_args
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UnsupportedError, UsageError
@@ -246,6 +247,10 @@ class NodeOrigin(Protocol):
         """The attributes of the node that stands there: all, or only the one with this name."""
         ...
 
+    def stored_attrs(self, start: int, stop: int) -> bytes | None:
+        """The bytes of the attributes of the node that stands there; None if they are many."""
+        ...
+
 
 class _Slots:
     """What a node holds; it can be set until the object becomes a `Node`."""
@@ -317,6 +322,17 @@ class Node(_Slots, Immutable):
             _set_attrs(self, frozen)
             return frozen
         return self._attrs
+
+    @property
+    def stored_attrs(self) -> bytes | None:
+        """The bytes of the attributes, which are the same where these are; None if they are many, or were edited."""
+        if self._origin is None or self._edits is not None:
+            return None
+        return self._origin.stored_attrs(self._start, self._stop)
+
+    def read_attrs(self) -> Mapping[str, Attr]:
+        """The attributes, when they will not be asked for again: nothing is kept."""
+        return self.attrs if self._attrs is not None or self._edits is not None else self._read_attrs()
 
     def peek(self, name: str) -> Attr | None:
         """One attribute, when no other will be asked for: the rest is not decoded, and nothing is kept."""
@@ -420,7 +436,7 @@ class Node(_Slots, Immutable):
     @property
     def data_inputs(self) -> tuple[str, ...]:
         """The inputs that carry tensors."""
-        return tuple(name for name in self.inputs if not name.startswith("^"))
+        return tuple([name for name in self.inputs if name[:1] != "^"])
 
     @property
     def control_inputs(self) -> tuple[str, ...]:
@@ -512,6 +528,7 @@ class Endpoint(NamedTuple):
 _tuple = tuple.__new__
 
 
+@lru_cache(1 << 13)
 def parse_input(text: str) -> Endpoint:
     """Reads "node", "node:1" or "^node", as graphs (not functions) write them."""
     if text[:1] == "^":

@@ -128,7 +128,7 @@ class Inference:
 
     def inputs(self, body: Body, node: Node) -> tuple[Endpoint, ...]:
         """The tensors that a node takes."""
-        inputs = self._facts(body).inputs
+        inputs = (self._in_graph if body is self._graph else self._facts(body)).inputs
         found = inputs.get(node.name)
         if found is None:
             found = inputs[node.name] = tuple([body.resolve(text) for text in node.inputs if text[:1] != "^"])
@@ -137,7 +137,7 @@ class Inference:
     def known(self, body: Body, tensor: Endpoint) -> Known:
         """All that is known of a tensor."""
         name, output = tensor
-        known = self._facts(body).known
+        known = (self._in_graph if body is self._graph else self._facts(body)).known
         found = known.get(name)
         if found is None:
             self._look(body, name)

@@ -231,6 +231,10 @@ class Algebra:
         """A value with other labels, all at once."""
         if not labels:
             return value
+        if len(value) == 1:  # as most are
+            product, number = value[0]
+            product = _put_product(product, labels)
+            return ((tuple(sorted(product)) if len(product) > 1 else product, number),)
         return _sorted([(_put_product(product, labels), number) for product, number in value])
 
     def intern(self, value: Value, bound: frozenset[Label] = frozenset()) -> tuple[int, Axes]:
@@ -732,18 +736,15 @@ def _gathered(items: Iterable[tuple[Product, float]]) -> Value:
 
 
 def _put_product(product: Product, labels: Mapping[Label, Arg]) -> Product:
-    return tuple([((head, _put_axes(axes, labels)), power) for (head, axes), power in product])
-
-
-def _put_axes(axes: Axes, labels: Mapping[Label, Arg]) -> Axes:
-    return tuple(
-        [
-            labels.get(arg[0], arg)
-            if len(arg) == 1
-            else tuple([new for label in arg for new in labels.get(label, (label,))])
+    found: list[tuple[Atom, float]] = []
+    get = labels.get
+    for (head, axes), power in product:
+        new = [
+            get(arg[0], arg) if len(arg) == 1 else tuple([each for label in arg for each in get(label, (label,))])
             for arg in axes
         ]
-    )
+        found.append(((head, tuple(new)), power))
+    return tuple(found)
 
 
 def _product_labels(product: Product) -> Iterator[Label]:
@@ -753,7 +754,7 @@ def _product_labels(product: Product) -> Iterator[Label]:
 
 def _chains(value: Value, bound: frozenset[Label]) -> dict[Label, Arg]:
     """Labels that always stand side by side, by the first of them."""
-    if not any(len(arg) > 1 for product, _ in value for (_, axes), _ in product for arg in axes):
+    if not _has_runs(value):
         return {}
     after: dict[Label, set[Label | None]] = {}
     before: dict[Label, set[Label | None]] = {}
@@ -777,6 +778,16 @@ def _chains(value: Value, bound: frozenset[Label]) -> dict[Label, Arg]:
                 chain.append(joined[chain[-1]])
             chains[label] = tuple(chain)
     return chains
+
+
+def _has_runs(value: Value) -> bool:
+    """Whether an axis of an atom is a run of several labels."""
+    for product, _ in value:
+        for (_, axes), _ in product:
+            for arg in axes:
+                if len(arg) > 1:
+                    return True
+    return False
 
 
 def _merge(value: Value, chains: Mapping[Label, Arg]) -> Value:

@@ -360,7 +360,7 @@ class _Fusion:
             if node is not None and name not in found and name not in ends:
                 found.add(name)
                 if node.op not in SHAPES:
-                    todo += [self._body.resolve(text).node for text in node.data_inputs]
+                    todo += [source for source, _ in self._raised.inputs(node)]
         return found
 
     def _copies(self, tensor: Endpoint) -> list[Endpoint]:
@@ -769,8 +769,9 @@ class _Fusion:
         """
         inside = set().union(*layers)
         given = self._same(self._number(stack.layers[-1].output))
+        all_of_it = inside | given
         for name in sorted(inside - given):
-            users = self._outside_users(name, inside | given)
+            users = self._outside_users(name, all_of_it)
             if (users or name in self._ends) and self._is_costly(name):
                 who = min(users, default="an output of the model")
                 raise _CannotFuseError(f"{who} takes {name}, which is inside of it", sorted(users))

@@ -184,6 +184,8 @@ class Search:
     def __init__(self, raised: Raised) -> None:
         self._raised = raised
         self._algebra = raised.algebra
+        self._opened: dict[Atom, tuple[Product, float, frozenset[Label]]] = {}
+        self._values: dict[tuple[int, Axes], Value] = {}
 
     def match(self, formula: Formula, value: Value, found: Found) -> Iterator[Found]:
         """All ways in which a value is what a formula says."""
@@ -222,9 +224,9 @@ class Search:
 
     def _without(self, value: Value, known: Bound) -> Value | None:
         """The terms of a value besides those of a class, which must be among them with any labels."""
-        whole = self._algebra.value_of(known.number, tuple((at,) for at in range(len(known.axes))))
+        whole = self._value_of(known.number, tuple((at,) for at in range(len(known.axes))))
         for axes in self._algebra.places(value, whole, len(known.axes)):
-            wanted = {product for product, _ in self._algebra.value_of(known.number, axes)}
+            wanted = {product for product, _ in self._value_of(known.number, axes)}
             return tuple(item for item in value if item[0] not in wanted)
         return None
 
@@ -255,7 +257,7 @@ class Search:
                 rest = tuple(item for item in value if item[0] != product)
                 epsilon = head[3]
                 assert isinstance(epsilon, float)
-                inside = self._algebra.value_of(class_of(head), atom[1])
+                inside = self._value_of(class_of(head), atom[1])
                 for result in self.match(formula.x, inside, found):
                     for beta, others in self._weights(rest, labels):
                         norm = Norm(class_of(head), gamma[0] if gamma else None, beta, epsilon, self._width(labels))
@@ -281,12 +283,24 @@ class Search:
         for product, number in value:
             if len(product) != 1 or product[0][1] != 1:
                 continue
-            head, axes = self._algebra.head(product[0][0]), product[0][0][1]
-            if head[0] != "contract":
-                continue
-            full, labels = self._algebra.opened(head, axes)
-            inside = self._algebra.value_of(class_of(head), full)
-            yield product, number * inside[0][1], inside[0][0], labels
+            atom = product[0][0]
+            known = self._opened.get(atom)
+            if known is None:
+                head = self._algebra.head(atom)
+                if head[0] != "contract":
+                    continue
+                full, labels = self._algebra.opened(head, atom[1])
+                ((factors, own),) = self._algebra.value_of(class_of(head), full)
+                known = self._opened[atom] = factors, own, labels
+            factors, own, labels = known
+            yield product, number * own, factors, labels
+
+    def _value_of(self, number: int, axes: Axes) -> Value:
+        """What a class is, with these labels; formulas ask for the same ones again and again."""
+        found = self._values.get((number, axes))
+        if found is None:
+            found = self._values[number, axes] = self._algebra.value_of(number, axes)
+        return found
 
     def _take_dense(self, formula: Dense, value: Value, found: Found) -> Iterator[tuple[Found, Value]]:
         for product, number, factors, summed in self._contractions(value):
@@ -309,7 +323,7 @@ class Search:
             if head[0] not in _ACTIVATIONS:
                 continue
             kind = f"{head[0]} {head[2]}" if head[0] == "gelu" else str(head[0])
-            inside = self._algebra.value_of(class_of(head), product[0][0][1])
+            inside = self._value_of(class_of(head), product[0][0][1])
             for more in self.match(formula.x, inside, {**found, formula.name: kind}):
                 yield more, tuple(item for item in value if item[0] != product)
 
@@ -321,7 +335,7 @@ class Search:
                 head = self._algebra.head(shares)
                 if head[0] != "softmax" or {label for at in bound_of(head) for label in shares[1][at]} != summed:
                     continue
-                scores = self._algebra.value_of(class_of(head), shares[1])
+                scores = self._value_of(class_of(head), shares[1])
                 cleared = tuple(atom for atom, _ in others[1:])
                 for more in self._scores(formula, scores, (others[0][0], *cleared), summed, found):
                     yield more, tuple(item for item in value if item[0] != product)
@@ -388,7 +402,7 @@ class Search:
         for number, count in zip(head[1::2], head[2::2], strict=True):
             assert isinstance(number, int)
             assert isinstance(count, int)
-            values.append(self._algebra.value_of(number, atom[1][at : at + count]))
+            values.append(self._value_of(number, atom[1][at : at + count]))
             at += count
         for kind, inside, other in (("kept", values[1], values[2]), ("hidden", values[2], values[1])):
             fill = self._fill(other)

@@ -344,9 +344,14 @@ class Span:
 
     def tobytes(self) -> bytes:
         """A copy of the bytes. Those of a large file are read, for the system may map megabytes of it for one."""
-        if self.source.fileno() is None:
-            return self.source.buffer[self.start : self.stop].tobytes()
-        return b"".join(self.chunks(max(_PIECE, len(self))))
+        start, stop, descriptor = self.start, self.stop, self.source.fileno()
+        if descriptor is None:
+            return self.source.buffer[start:stop].tobytes()
+        if stop - start <= _PIECE:  # most are small, and read at once
+            found = os.pread(descriptor, stop - start, start)
+            if len(found) == stop - start:
+                return found
+        return b"".join(self.chunks(max(_PIECE, stop - start)))
 
     def chunks(self, size: int = _PIECE) -> Iterator[bytes]:
         """The bytes in pieces of at most `size`; memory stays at a few pieces, whatever the span's length.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from tfsmith.errors import CorruptFileError, InvalidModelError, LimitError
 from tfsmith.formats.graph.nodes import (
@@ -18,7 +18,6 @@ from tfsmith.formats.graph.nodes import (
 )
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Function, FunctionParts, Graph, Library, Versions
-from tfsmith.ir.node import Attr
 from tfsmith.ir.node import attr as make_attr
 from tfsmith.ir.opdef import ArgDef, AttrDef, OpDef, builtin_op
 from tfsmith.ir.types import DType, dtype
@@ -161,6 +160,8 @@ def op_to_message(op: OpDef) -> Any:
 
 
 _FUNCTION, _GRADIENT, _REGISTERED = 1, 2, 3  # of FunctionDefLibrary
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
 _SIGNATURE, _NODE_DEF, _RET, _ATTR, _CONTROL_RET, _ARG_ATTR = 1, 3, 4, 5, 6, 7  # of FunctionDef
 
 
@@ -215,8 +216,8 @@ def _parts(span: Span) -> FunctionParts:
         read_nodes(span, places, "FunctionDef", "node_def"),
         dict(message.ret),
         dict(message.control_ret),
-        attrs_from_map(message.attr, span.name),
-        _ArgAttrs(message.arg_attr, span.name),
+        _Decoded(message.attr, lambda name, found: attr_from_message(found, name, span.name)),
+        _Decoded(message.arg_attr, lambda _, found: FrozenDict(attrs_from_map(found.attr, span.name))),
     )
 
 
@@ -231,23 +232,27 @@ def _joined(span: Span, found: list[RawField]) -> bytes:
     return b"".join(Span(span.source, start, stop).tobytes() for start, stop in runs)
 
 
-class _ArgAttrs(Immutable, Mapping[int, Mapping[str, Attr]]):
-    """The attributes of a function's arguments, each decoded when it is looked up: a function may have hundreds."""
+class _Decoded(Immutable, Mapping[_Key, _Value]):
+    """A map of a message, of which each entry is decoded when it is looked up: a function may have hundreds."""
 
-    __slots__ = ("_messages", "_path")
-    _messages: Mapping[int, Any]
-    _path: str
+    __slots__ = ("_decode", "_known", "_messages")
+    _messages: Mapping[_Key, Any]
+    _decode: Callable[[_Key, Any], _Value]
+    _known: dict[_Key, _Value]
 
-    def __init__(self, messages: Mapping[int, Any], path: str) -> None:
+    def __init__(self, messages: Mapping[_Key, Any], decode: Callable[[_Key, Any], _Value]) -> None:
         object.__setattr__(self, "_messages", messages)
-        object.__setattr__(self, "_path", path)
+        object.__setattr__(self, "_decode", decode)
+        object.__setattr__(self, "_known", {})
 
-    def __getitem__(self, number: int) -> Mapping[str, Attr]:
-        if number not in self._messages:  # protobuf's own map would make an entry
-            raise KeyError(number)
-        return FrozenDict(attrs_from_map(self._messages[number].attr, self._path))
+    def __getitem__(self, key: _Key) -> _Value:
+        if key not in self._known:
+            if key not in self._messages:  # protobuf's own map would make an entry
+                raise KeyError(key)
+            self._known[key] = self._decode(key, self._messages[key])
+        return self._known[key]
 
-    def __iter__(self) -> Iterator[int]:
+    def __iter__(self) -> Iterator[_Key]:
         return iter(self._messages)
 
     def __len__(self) -> int:

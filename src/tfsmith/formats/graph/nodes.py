@@ -176,11 +176,14 @@ _NAME, _OP, _INPUT, _DEVICE, _ATTR = 1, 2, 3, 4, 5
 _WHOLE = 1 << 14
 """A node up to this size is parsed whole for its name, op and inputs, which may be hundreds."""
 _ATTR_TAG = _ATTR << 3 | BYTES
+_HEAD_TAGS = frozenset(number << 3 | BYTES for number in (_NAME, _OP, _INPUT, _DEVICE))
 _REMEMBERED = 256
 """Entries of attributes up to this size are decoded once for all nodes that have the same bytes: most do."""
 _MOST_REMEMBERED = 1 << 14
 _RUN = 1 << 20
 """So many bytes of small nodes are parsed at once."""
+_BLOCK = 1 << 14
+"""So many bytes are read at once where the attributes of a small node are asked for."""
 _TOUCHED = 1 << 24
 """Behind so many bytes, the pages that were looked at are let go: for a byte, the system may map megabytes."""
 _DAMAGED = "the file is damaged or is of another kind; fetch it again"
@@ -189,11 +192,12 @@ _DAMAGED = "the file is damaged or is of another kind; fetch it again"
 class FileNodes:
     """Decodes the nodes of one file; nodes keep a reference to it."""
 
-    __slots__ = ("_entries", "_touched", "_whole")
+    __slots__ = ("_block", "_entries", "_touched", "_whole")
 
     def __init__(self, whole: Span) -> None:
         self._whole = whole
         self._touched = 0
+        self._block = (0, b"")
         self._entries: dict[bytes, tuple[str, Attr]] = {}
 
     def __reduce__(self) -> tuple[type[FileNodes], tuple[Span]]:
@@ -212,11 +216,11 @@ class FileNodes:
 
     def attrs(self, start: int, stop: int, only: str | None = None) -> dict[str, Attr]:
         """The attributes of the node that is there, or the one of this name; large tensors stay in the file."""
-        span = self.span(start, stop)
         if stop - start <= _LARGE:
-            small = self._small_attrs(span.tobytes(), span.name)
+            small = self._small_attrs(self._small(start, stop), self._whole.name)
             if small is not None:
                 return small if only is None else {only: small[only]} if only in small else {}
+        span = self.span(start, stop)
         attrs: dict[str, Attr] = {}
         for field in fields(span, MAX_FIELDS):
             if field.number == _ATTR and field.wire_type == BYTES:
@@ -225,6 +229,27 @@ class FileNodes:
                     attrs[key] = attr_from_span(value, key)
         self.touched(stop - start)
         return attrs
+
+    def stored_attrs(self, start: int, stop: int) -> bytes | None:
+        """The bytes of the attributes of the node that is there; None if they are many, or it is laid out unusually."""
+        if stop - start > _LARGE:
+            return None
+        data = self._small(start, stop)
+        position, last = 0, len(data) - 1
+        while position < last and data[position] in _HEAD_TAGS:
+            size = data[position + 1]
+            if size >= 0x80:
+                return None
+            position += size + 2
+        return data[position:] if len(data) - position <= _REMEMBERED else None
+
+    def _small(self, start: int, stop: int) -> bytes:
+        """The bytes of a small node. Nodes are read one after the other, and lie so: several are read at once."""
+        first, block = self._block
+        if start < first or stop > first + len(block):
+            first, block = start, self.span(start, max(stop, min(start + _BLOCK, self._whole.stop))).tobytes()
+            self._block = first, block
+        return block[start - first : stop - first]
 
     def _small_attrs(self, data: bytes, path: str) -> dict[str, Attr] | None:
         """The attributes in the bytes of a small node; None if something about them is unusual.
