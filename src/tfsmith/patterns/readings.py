@@ -562,6 +562,8 @@ def _convolution(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Read
         return None
     if any(step != 1 for step in node.get("strides", ())) or any(node.get("explicit_paddings") or ()):
         return None
+    if node.get("filter_format", b"HWIO") != b"HWIO":  # of the fused op, where it may be another
+        return None
     layout = "nchw" if node.get("data_format", b"NHWC") == b"NCHW" else "nhwc"
     return raised.contracted([(x, layout), (kernel, "yzco")], layout.replace("c", "o"))
 
@@ -659,11 +661,15 @@ def _batch_norm(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Readi
             return None
         vectors += [mean, scaled(algebra.reduce(square, labels), 1 / count)]
     scale, offset, mean, variance = vectors
-    centered = algebra.add(x.value, scaled(mean, -1))
     epsilon = float(node.get("epsilon", 1e-4))
     factor = algebra.power(algebra.add(variance, (((), epsilon),)), -0.5)
     if factor is None:
         return None
+    if not in_training:  # as tf.nn.batch_normalization spells it
+        slope = algebra.multiply(factor, scale)
+        shift = algebra.add(offset, scaled(algebra.multiply(mean, slope), -1))
+        return Reading(algebra.add(algebra.multiply(x.value, slope), shift), x.axes)
+    centered = algebra.add(x.value, scaled(mean, -1))
     return Reading(algebra.add(algebra.multiply(algebra.multiply(centered, factor), scale), offset), x.axes)
 
 
