@@ -17,7 +17,7 @@ from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
 from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import require_graph, with_assets
-from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, sized
+from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, output_name, signature_lines, sized
 from tfsmith.view import plural
 from tfsmith.view.summary import signature_facts
 from tfsmith.weights.source import weights_of
@@ -75,7 +75,8 @@ class Converted(ReworkedModel, ModelResult):
     def report(self) -> Iterator[str]:
         """What was written, and how many tensors have other names or types."""
         count = len(self.model.variables)
-        is_weights = self.out is not None and self.out.suffix in _WEIGHTS
+        is_file = self.model.kind == "checkpoint" and self.out is not None and self.out.is_file()  # no prefix of files
+        is_weights = is_file or (self.out is not None and self.out.suffix in _WEIGHTS)
         facts = ("weights" if is_weights else _KINDS[self.model.kind], *((plural(count, "tensor"),) if count else ()))
         yield (
             f"Nothing was written yet ({', '.join(facts)})" if self.out is None else f"Wrote {sized(self.out, *facts)}"
@@ -90,7 +91,7 @@ class Converted(ReworkedModel, ModelResult):
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "kind": self.model.kind,
             "tensors": len(self.model.variables),
             "bytes": self._bytes(),
@@ -238,7 +239,7 @@ def convert(
         and KINDS[kind_of(out, as_)].holds != "checkpoint"
     ):
         require_graph(source, "convert")
-    holds = None if out is None else destination_of(out, as_, source.kind).holds
+    holds = None if out is None else destination_of(out, as_, source.kind, was=source.path).holds
     reworked = _reworked(source, options, holds)
     files: tuple[FilePath, ...] = (
         () if isinstance(rename, Mapping) else tuple(one for one in rename if isinstance(one, str) and "=" not in one)

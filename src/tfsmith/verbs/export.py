@@ -15,7 +15,15 @@ from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
 from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import with_assets
-from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
+from tfsmith.verbs._shared import (
+    ModelResult,
+    asked_signatures,
+    open_model,
+    output_name,
+    signature_lines,
+    size_of,
+    sized,
+)
 from tfsmith.view.summary import signature_facts
 
 if TYPE_CHECKING:
@@ -61,15 +69,10 @@ class Exported(ExportedGraph, ModelResult):
         yield from signature_lines(self.model.signatures)
         yield from (f"asset {asset.path}" for asset in self.assets)
 
-    @property
-    def keeps(self) -> bool:
-        """No: it is another graph, and all of it must load."""
-        return False
-
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "bytes": size_of(self.out),
             "variables": list(self.variables),
             "signatures": signature_facts(self.model.signatures),
