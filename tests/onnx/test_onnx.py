@@ -465,7 +465,8 @@ def test_one_hot_of_what_is_out_of_range(tmp_path: Path) -> None:
 NOTED = {"MaxPool", "MaxPool3D", "MaxPoolWithArgmax"}
 """Ops with a warning when they are converted: runtimes make other numbers of NaN."""
 OTHERWISE = (
-    "a weight is infinite", "NaN and infinity", "float32, far below", "float64, far below", "rows without elements", "no axes, no elements",
+    "a weight is infinite", "NaN and infinity", "float32, far below", "float64, far below", "rows without elements",
+    "no axes, no elements",
 )  # fmt: skip
 """What onnxruntime computes otherwise: padding times infinity, pixels beside NaN, the far end of a sigmoid, nothing."""
 
