@@ -424,13 +424,15 @@ class Checker:
     def are_right(self, node: Node) -> bool:
         """Whether those attributes that the node has are values of the kinds that its op asks for; decodes them."""
         rules = self._rules(node.op)
-        return rules is None or all(
-            found.kind == kind
-            or (found.kind == "list" and kind.startswith("list("))
-            or (found.kind == "placeholder" and kind == "type")
-            for name, kind in rules.kinds.items()
-            if (found := node.attrs.get(name)) is not None
-        )
+        if rules is None:
+            return True
+        for name, found in node.attrs.items():
+            kind, wanted = found.kind, rules.kinds.get(name)
+            if wanted is None or kind == wanted:
+                continue
+            if not (kind == "list" and wanted.startswith("list(")) and not (kind == "placeholder" and wanted == "type"):
+                return False
+        return True
 
     def _is_checked(self, node: Node) -> bool:
         if node.op in _LOOKED_INTO and self._attrs != "edited":
