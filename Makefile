@@ -9,7 +9,7 @@ UNIT := $(filter-out tests/__pycache__ tests/docs tests/examples tests/hostile t
 STORIES := $(sort $(patsubst examples/%/story.py,%,$(wildcard examples/*/story.py)))
 
 FUZZ_SECONDS ?= 300
-FUZZ_TARGETS := graphdef text metagraph savedmodel riegeli index snappy version1 npz safetensors state recipe-toml recipe-pb replace engine verbs scan scan-zip scan-tar scan-keras
+FUZZ_TARGETS := graphdef text metagraph savedmodel riegeli index snappy version1 npz safetensors state recipe-toml recipe-pb replace engine verbs scan scan-zip scan-tar hdf5 keras scan-keras
 
 # Tests start many processes; each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE

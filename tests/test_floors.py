@@ -60,6 +60,7 @@ THIRD_PARTY = {
     "uvicorn": ("server.run",),
     "grpc": ("server.grpc_door",),
     "prometheus_client": ("server.answers",),
+    "onnx": ("onnx.lower",),
     "onnx_ir": ("onnx.*", "verbs._onnx"),
     "onnxruntime": ("engines.onnxruntime",),
     "tensorflow": ("engines.tensorflow_child",),

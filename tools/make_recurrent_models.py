@@ -76,10 +76,18 @@ def _cells() -> dict[str, Callable[[Any], Any]]:
     def rows(tf: Any) -> Any:
         return tf.compat.v1.placeholder(tf.float32, (None, 3), "x")
 
+    def steps(tf: Any) -> Any:
+        """A loop of as many steps as are asked for, and a condition."""
+        x, count = rows(tf), tf.compat.v1.placeholder(tf.int32, (), "n")
+        more = lambda at, _: at < count  # noqa: E731
+        y = tf.while_loop(more, lambda at, y: (at + 1, tf.tanh(y @ tf.ones((3, 3)) * 0.1 + x)), (0, x))[1]
+        return tf.cond(tf.reduce_sum(y) > 0, lambda: y * 2, lambda: y - 1)
+
     return {
         "lstm": lambda tf: rnn(tf, "BasicLSTMCell"),
         "gru": lambda tf: rnn(tf, "GRUCell"),
         "lstm-len": lambda tf: rnn(tf, "BasicLSTMCell", has_lengths=True),
+        "while": steps,
         "map": lambda tf: tf.map_fn(lambda row: tf.reduce_sum(row) * row, rows(tf)),
         "scan": lambda tf: tf.scan(lambda total, row: total * 0.5 + row, rows(tf)),
     }

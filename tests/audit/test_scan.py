@@ -135,7 +135,7 @@ def test_json_and_sarif(capsys: pytest.CaptureFixture[str]) -> None:
     path = str(ATTACKS / "exfiltrate_by_rpc.pbtxt")
     assert main(["scan", path, "--json"]) == 1
     facts = json.loads(capsys.readouterr().out)
-    assert (facts["clean"], facts["fail_on"], facts["nodes"]) == (False, "suspicious", 6)
+    assert (facts["clean"], facts["fail_on"], facts["nodes"]) == (False, "suspicious", 7)
     assert facts["findings"][0] == {
         "kind": "reads-files", "level": "dangerous", "what": "ReadFile reads '/etc/shadow'",
         "meaning": KINDS["reads-files"].meaning, "op": "ReadFile", "node": "read", "function": None,

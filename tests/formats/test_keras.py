@@ -440,7 +440,7 @@ def test_show_and_scan(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
         file.attrs["model_config"] = json.dumps(config)
     found = [(one.level, one.what) for one in tfsmith.scan(path).findings]
     assert ("dangerous", "Lambda layer 'l' holds compiled Python code") in found
-    assert ("suspicious", "layer 'answers' is of the user's own class 'MyDense'") in found
+    assert ("note", "layer 'answers' is of the user's own class 'MyDense'") in found
     assert main(["show", str(path), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["keras"]["runs_code"]) == 2
 

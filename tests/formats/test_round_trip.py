@@ -285,4 +285,4 @@ def test_planted_fields_are_really_unknown() -> None:
     """Guards the other tests: had the schema these fields, they would prove less."""
     assert len(_marks(planted.saved_model())) > 30
     assert unknown("x") in field(1, unknown("x"))
-    assert not parse("GraphDef", GRAPH).node[0].attr["shape"].WhichOneof("value")
+    assert not parse("GraphDef", GRAPH).node[0].attr["shape"].shape.dim

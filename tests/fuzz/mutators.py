@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
+import h5py
 from tests.support.helpers import field
 from tests.support.mutate import byte_mutations, confuse, mutate
 from tests.support.riegeli_files import RiegeliWriter
@@ -30,8 +31,8 @@ from tfsmith.storage import from_bytes
 from tfsmith.wire import parse
 
 __all__ = [
-    "Mutator", "blind", "bundle_index", "keras_metadata", "message", "npz", "riegeli", "safetensors", "snappy_table",
-    "tar_members", "text", "version_1", "zip_members",
+    "Mutator", "blind", "bundle_index", "hdf5", "keras_archive", "keras_metadata", "message", "npz", "riegeli",
+    "safetensors", "snappy_table", "tar_members", "text", "version_1", "zip_members",
 ]  # fmt: skip
 
 Mutator = Callable[[bytes, Random], bytes]
@@ -315,6 +316,79 @@ def _change_json(found: Any, random: Random) -> None:
         del found[key]
     else:
         found[key] = random.choice((*_NUMBERS, "F32", "I64", "Lambda", "", [], {}, None, True, 1.5, [[]] * 50))
+
+
+def hdf5(data: bytes, random: Random) -> bytes:
+    """Files of Keras in HDF5 whose attributes, links and datasets are others: sound for h5py, strange for us."""
+    made = io.BytesIO(data)
+    try:
+        with h5py.File(made, "r+") as file:
+            places: list[str] = []
+            file.visit(places.append)
+            for _ in range(random.choice((1, 1, 2, 4))):
+                _change_object(file, random.choice(["/", *places]), random)
+    except (OSError, RuntimeError, ValueError, KeyError, TypeError):  # what h5py itself refuses to make
+        return blind(data, random)
+    return made.getvalue()
+
+
+def _change_object(file: Any, place: str, random: Random) -> None:
+    found = file[place]
+    names = sorted(found.attrs)
+    deed = random.randrange(8)
+    if deed < 3 and names:
+        name = random.choice(names)
+        value = found.attrs[name]
+        text = value if isinstance(value, str) else None
+        if text is not None and text[:1] == "{" and random.random() < 0.7:
+            config = json.loads(text)
+            _change_json(config, random)
+            found.attrs[name] = json.dumps(config)
+        else:
+            found.attrs[name] = random.choice((*_PATHS[:-4], 7, 1.5, [1, 2], b"\xff", [b"a", b"\xfe"], h5py.Empty("f")))
+    elif deed == 3 and names:
+        del found.attrs[random.choice(names)]
+    elif deed == 4 and place != "/":
+        del file[place]
+    elif deed == 5:
+        name = f"new{random.randrange(99)}"
+        links = (h5py.SoftLink(place), h5py.SoftLink("/gone"), h5py.ExternalLink("/etc/passwd", "/"), file["/"], found)
+        file[random.choice((name, f"{place}/{name}") if isinstance(found, h5py.Group) else (name,))] = random.choice(
+            links
+        )
+    elif place != "/":
+        del file[place]
+        shape = random.choice(((), (0,), (3,), (2**40,), (2**31, 2**31), (1,) * 33))
+        kind = random.choice(("f4", "i8", "S3", "c8", h5py.string_dtype(), h5py.ref_dtype, [("a", "f4"), ("b", "i2")]))
+        chunked = (
+            {"chunks": True, "compression": random.choice((None, "gzip", "lzf"))} if shape and 0 not in shape else {}
+        )
+        more: dict[str, Any] = random.choice(({}, chunked, {"external": "/etc/passwd"} if shape == (3,) else {}))
+        file.create_dataset(place, shape, kind, **more)
+
+
+def keras_archive(data: bytes, random: Random) -> bytes:
+    """`.keras` archives with another config, other metadata or other weights, or other members."""
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            members = {info.filename: archive.read(info) for info in archive.infolist()}
+    except (zipfile.BadZipFile, ValueError, OSError, EOFError, RuntimeError, zlib.error, NotImplementedError):
+        return blind(data, random)
+    if not members:
+        return blind(data, random)
+    name = random.choice(sorted(members))
+    if random.random() < 0.1:
+        members[random.choice(_PATHS[:-4]) or "x"] = members.pop(name)
+    elif name.endswith(".h5"):
+        members[name] = hdf5(members[name], random)
+    else:
+        try:
+            found = json.loads(members[name])
+            _change_json(found, random)
+            members[name] = json.dumps(found).encode()
+        except (ValueError, TypeError):
+            members[name] = text(members[name], random)
+    return _zipped(list(members.items()), random)
 
 
 def keras_metadata(data: bytes, random: Random) -> bytes:

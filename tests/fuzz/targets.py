@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import lzma
 import os
 import struct
 import tempfile
@@ -218,6 +219,19 @@ def _use_file(name: str) -> Callable[[bytes, Path], None]:
     return use
 
 
+def _use_keras(name: str) -> Callable[[bytes, Path], None]:
+    """A file of Keras: everything is read, shown and scanned, and it is written as the other kind."""
+    read = _use_file(name)
+
+    def use(data: bytes, folder: Path) -> None:
+        read(data, folder)
+        attempt(lambda: json.dumps(tfsmith.scan(folder / name, weights=True).to_sarif(), allow_nan=False))
+        other = folder / ("out.keras" if name.endswith(".h5") else "out.h5")
+        attempt(lambda: tfsmith.convert(folder / name, out=other))
+
+    return use
+
+
 def _use_state(data: bytes, folder: Path) -> None:
     write_golden(folder / "m")
     (folder / "checkpoint").write_bytes(data)
@@ -363,6 +377,12 @@ def _safetensors(folder: Path) -> Iterable[bytes]:
     yield struct.pack("<Q", len(head)) + head + bytes(16)
 
 
+def _keras(ending: str) -> Callable[[Path], Iterable[bytes]]:
+    """Files that Keras wrote, with this ending."""
+    stored = Path(__file__).parents[1] / "data" / "keras"
+    return lambda folder: [lzma.decompress(path.read_bytes()) for path in sorted(stored.glob(f"*{ending}.xz"))]
+
+
 def _constant(*seeds: bytes) -> Callable[[Path], Iterable[bytes]]:
     return lambda folder: seeds
 
@@ -391,6 +411,8 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
             Target("scan", _attacks, mutators.message("SavedModel"), _use_scan("saved_model.pb")),
             Target("scan-zip", _constant(b"PK"), mutators.zip_members, _use_scan("assets/a.zip")),
             Target("scan-tar", _constant(b"\x1f\x8b"), mutators.tar_members, _use_scan("assets/a.tgz")),
+            Target("hdf5", _keras(".h5"), mutators.hdf5, _use_keras("m.h5")),
+            Target("keras", _keras(".keras"), mutators.keras_archive, _use_keras("m.keras")),
             Target("scan-keras", _constant(mutators.wrapped_metadata(json.dumps(LAMBDA).encode())),
                    mutators.keras_metadata, _use_scan("keras_metadata.pb")),
         )

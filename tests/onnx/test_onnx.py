@@ -260,6 +260,8 @@ def test_weights_beside_the_model(tmp_path: Path) -> None:
     assert placed
     assert all(offset % 4096 == 0 for offset in placed)
     assert tfsmith.verify(tmp_path / "bert.pb", tmp_path / "b.onnx")
+    assert tfsmith.convert(tmp_path / "bert.pb", tmp_path / "b.onnx", force=True)
+    assert not data.exists()  # the new file has its weights inside
 
 
 def test_over_two_gigabytes_are_refused_without_a_file_beside(tmp_path: Path) -> None:
@@ -355,12 +357,25 @@ def test_ops_that_tensorflow_does_not_have_stay_with_a_warning(tmp_path: Path) -
     (node,) = onnx.load(tmp_path / "own.onnx").graph.node
     assert {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute} == {"T": 1, "times": 2}
     done = tfsmith.convert(model, tmp_path / "mapped.onnx", outputs=["m"], map_ops={"Mish2": "com.me:Mish"})
-    assert (dict(done.ops), done.notes) == ({"com.me:Mish": 1}, ())
+    assert dict(done.ops) == {"com.me:Mish": 1}
+    assert not [note for note in done.notes if "Mish" in note]
+    assert [note for note in done.notes if "the rank of output 'm' is not known" in note]
 
 
 def test_many_ops_without_a_form_fit_one_line(tmp_path: Path) -> None:
     """As many names as there is room for, and how many more; nothing is cut in the middle."""
-    ops = ["Lgamma", "Digamma", "BesselI0e", "BesselI1e", "Erfinv", "Ndtri", "BesselI0", "BesselI1", "Dawsn", "Expint"]
+    ops = [
+        "Lgamma",
+        "Digamma",
+        "BesselI0e",
+        "BesselI1e",
+        "BesselK0e",
+        "Ndtri",
+        "BesselI0",
+        "BesselI1",
+        "Dawsn",
+        "Expint",
+    ]
     ops += [
         "Spence",
         "FresnelCos",
@@ -385,6 +400,57 @@ def test_many_ops_without_a_form_fit_one_line(tmp_path: Path) -> None:
     assert "lists nodes and reasons" in text
 
 
+def test_fourier_transforms(tmp_path: Path) -> None:
+    """Complex numbers are two tensors between what makes them and what makes real numbers of them."""
+    kind = dtype_named("complex64")
+    parts, whole = {"T": kind, "Tout": FLOAT32}, {"Treal": FLOAT32, "Tcomplex": kind}
+    nodes = [placeholder("x", -1, 64), constant("n", [64]), Node("f", "RFFT", ("x", "n"), whole)]
+    nodes += [Node("size", "ComplexAbs", ("f",), parts), Node("square", "Mul", ("f", "f"), {"T": kind})]
+    nodes += [
+        Node("back", "IRFFT", ("square", "n"), whole),
+        Node("c", "Complex", ("x", "x"), {"T": FLOAT32, "Tout": kind}),
+    ]
+    nodes += [Node("there", "FFT", ("c",), {"Tcomplex": kind}), Node("imaginary", "Imag", ("there",), parts)]
+    for opset in (18, 20):
+        out = tmp_path / f"{opset}.onnx"
+        outputs = ["size", "back", "imaginary"]
+        assert tfsmith.convert(graph_model(*nodes), out, outputs=outputs, opset=opset, verify=True)
+        onnx.checker.check_model(out, full_check=True)
+    with pytest.raises(UnsupportedError, match="no form in ONNX"):
+        tfsmith.convert(graph_model(*nodes), tmp_path / "c.onnx", outputs=["f"])
+
+
+def test_a_later_opset_is_named(tmp_path: Path) -> None:
+    nodes = [placeholder("x", -1, kind=dtype_named("string"))]
+    nodes += [Node("y", "StringUpper", ("x",), {"encoding": b""})]
+    nodes += [Node("z", "AddV2", ("y", "x"), {"T": dtype_named("string")})]
+    with pytest.raises(UnsupportedError, match="opset=20"):
+        tfsmith.convert(graph_model(*nodes), tmp_path / "s.onnx", outputs=["z"])
+    tfsmith.convert(graph_model(*nodes), tmp_path / "s.onnx", outputs=["z"], opset=20)
+    with OnnxSession(tmp_path / "s.onnx") as session:
+        assert session.run({"x": numpy.array([b"abC"], object)})["z"].tolist() == [b"ABCabC"]
+
+
+def test_asserts_stop_a_run(tmp_path: Path) -> None:
+    nodes = [placeholder("x", 2), constant("zero", 0.0, FLOAT32), constant("axis", [0])]
+    nodes += [Node("least", "Min", ("x", "axis"), {"T": FLOAT32, "Tidx": INT32})]
+    nodes += [Node("is_right", "Greater", ("least", "zero"), {"T": FLOAT32})]
+    nodes += [Node("check", "Assert", ("is_right", "x"), {"T": (FLOAT32,)})]
+    nodes += [Node("y", "Sqrt", ("x", "^check"), {"T": FLOAT32})]
+    tfsmith.convert(graph_model(*nodes), tmp_path / "a.onnx", outputs=["y"])
+    onnx.checker.check_model(tmp_path / "a.onnx", full_check=True)
+    with OnnxSession(tmp_path / "a.onnx") as session:
+        assert session.run({"x": numpy.array([4, 9], numpy.float32)})["y"].tolist() == [2, 3]
+        with pytest.raises(EngineError):
+            session.run({"x": numpy.array([4, -9], numpy.float32)})
+
+
+def test_bfloat16_runs(tmp_path: Path) -> None:
+    kind = dtype_named("bfloat16")
+    nodes = [placeholder("x", -1, kind=kind), Node("y", "Exp", ("x",), {"T": kind})]
+    assert tfsmith.convert(graph_model(*nodes), tmp_path / "b.onnx", outputs=["y"], verify=True)
+
+
 def test_one_hot_of_what_is_out_of_range(tmp_path: Path) -> None:
     """ONNX' own op counts from behind; TensorFlow gives zeros."""
     nodes = [placeholder("x", -1, kind=INT32), constant("d", 3), constant("on", 1.0, FLOAT32)]
@@ -396,14 +462,14 @@ def test_one_hot_of_what_is_out_of_range(tmp_path: Path) -> None:
     assert found.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 0], [0, 0, 1]]
 
 
-NOTED = {"MaxPool", "MaxPool3D", "Prod", "Assert"}
-"""Ops with a warning when they are converted: runtimes make other numbers of NaN and overflows; nothing is stopped."""
+NOTED = {"MaxPool", "MaxPool3D", "MaxPoolWithArgmax"}
+"""Ops with a warning when they are converted: runtimes make other numbers of NaN."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "family", ["arrays", "boxes", "convolution", "elementwise", "flow", "indices", "matrices", "nn", "pooling",
-               "reductions", "resize"]
+               "reductions", "resize", "colors", "counts", "diagonals", "quantize", "sparse", "strings"]
 )  # fmt: skip
 def test_conformance(family: str) -> None:
     """Each lowering gives TensorFlow's answers on onnxruntime, or is refused; what TensorFlow refuses fails, too."""
@@ -420,5 +486,5 @@ def test_conformance(family: str) -> None:
             equal += kind == "equal"
             if kind == "wrong" and samples.op not in NOTED:
                 wrong.append(f"{case}: {reason}")
-    assert equal > 20
+    assert equal > 8
     assert wrong == []

@@ -35,13 +35,14 @@ def model(name: str, folder: Path) -> Path:
         ("tf1-lstm", "LSTM", {}),
         ("tf1-gru", "GRU", {"linear_before_reset": 0}),
         ("keras-lstm-bi-mask", "Loop", {}),
-        ("tf1-lstm-len", "Loop", {}),
+        ("tf1-lstm-len", "LSTM", {}),
+        ("tf1-while", "Loop", {}),
         ("tf1-map", "Loop", {}),
         ("tf1-scan", "Loop", {}),
     ],
 )
 def test_layers(name: str, op: str, attrs: dict[str, object], tmp_path: Path) -> None:
-    """The op, valid, with all shapes, and the same answers; what masks, or has lengths, stays a loop."""
+    """The op, valid, with all shapes, and the same answers; what masks stays a loop."""
     out = tmp_path / "model.onnx"
     done = tfsmith.convert(model(name, tmp_path), out, verify=True)
     assert done.verified is not None
@@ -64,6 +65,21 @@ def test_any_length_and_batch(tmp_path: Path) -> None:
         alone = next(iter(session.run({key: words[1:2, :4]}).values()))
     assert whole.shape == (3, 7, 3)
     assert numpy.allclose(whole[1, :4], alone[0], atol=1e-6)
+
+
+def test_sequences_have_lengths(tmp_path: Path) -> None:
+    """Zeros behind the end of each, one of them empty and none as long as all rows: as the loop gives them."""
+    path = model("tf1-lstm-len", tmp_path)
+    tfsmith.convert(path, tmp_path / "t.onnx")
+    feeds = {"x": numpy.random.default_rng(0).normal(size=(3, 7, 6)).astype(numpy.float32)}
+    feeds["n"] = numpy.array([4, 0, 6], numpy.int32)
+    wanted = next(iter(tfsmith.run(path, feeds, engine="reference").values()))
+    with OnnxSession(tmp_path / "t.onnx") as session:
+        found = next(iter(session.run(feeds).values()))
+    assert not found[1].any()
+    assert found[0, 3].any()
+    assert not found[0, 4:].any()
+    assert numpy.allclose(found, wanted, atol=1e-6)
 
 
 def test_what_is_nearly_an_lstm_is_none(tmp_path: Path) -> None:

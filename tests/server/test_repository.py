@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -66,18 +67,55 @@ def test_configurations_that_are_refused(tmp_path: Path, text: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_a_label_is_a_version_besides_the_newest(tmp_path: Path) -> None:
-    (tmp_path / "m").mkdir()
-    for version in (1, 2, 3):
-        write_half_plus(tmp_path / "m" / str(version), float(version))
-    made = ModelConfig("m", str(tmp_path / "m"), labels={"stable": 1, "gone": 9})
-    repository = Repository(
-        [made],
+def repository_of(config: ModelConfig) -> Repository:
+    return Repository(
+        [config],
         tfsmith.load,
         lambda model, signature, any_shape: tfsmith.compile(model, signature=signature, engine="reference"),
         Limits(),
         lambda event, **facts: None,
     )
+
+
+def states(repository: Repository) -> dict[int, str]:
+    return {one.version: one.state for one in repository.status("m")}
+
+
+def test_versions_that_are_half_copied_or_broken_take_nobodys_place(tmp_path: Path) -> None:
+    base, whole = tmp_path / "m", tmp_path / "whole"
+    write_half_plus(whole, 2.0)
+    for version in (1, 2):
+        shutil.copytree(whole, base / str(version))
+    repository = repository_of(ModelConfig("m", str(base), labels={"old": 1}))
+    try:
+        repository.poll()
+        data = base / "3" / "variables" / "variables.data-00000-of-00001"
+        shutil.copytree(whole, base / "3")
+        content = data.read_bytes()
+        for part in (b"", content[:-1], bytes(len(content))):
+            data.write_bytes(part)
+            repository.poll()
+            assert states(repository) == {1: "AVAILABLE", 2: "AVAILABLE", 3: "END"}
+        data.write_bytes(content)
+        repository.poll()
+        assert states(repository) == {1: "AVAILABLE", 2: "END", 3: "AVAILABLE"}
+        for version in (1, 2, 3):
+            shutil.rmtree(base / str(version))
+        (base / "notes").mkdir()
+        repository.poll()
+        assert states(repository)[3] == "AVAILABLE"
+        with repository.use("m") as servable:
+            assert servable.version == 3
+    finally:
+        repository.close()
+
+
+def test_a_label_is_a_version_besides_the_newest(tmp_path: Path) -> None:
+    (tmp_path / "m").mkdir()
+    for version in (1, 2, 3):
+        write_half_plus(tmp_path / "m" / str(version), float(version))
+    made = ModelConfig("m", str(tmp_path / "m"), labels={"stable": 1, "gone": 9})
+    repository = repository_of(made)
     try:
         repository.poll()
         assert [(one.version, one.state) for one in repository.status("m")] == [(3, "AVAILABLE"), (1, "AVAILABLE")]

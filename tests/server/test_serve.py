@@ -272,6 +272,10 @@ def test_a_stock_grpc_client(server: Server) -> None:
         ("Predict", _field(1, _field(1, b"half_plus_two")), "INVALID_ARGUMENT"),
         ("Predict", _field(1, _field(1, b"half_plus_two") + _field(3, b"no")), "INVALID_ARGUMENT"),
         ("Predict", _field(1, _field(1, b"half_plus_two") + _field(4, b"no")), "FAILED_PRECONDITION"),
+        ("Predict", _field(1, b""), "INVALID_ARGUMENT"),  # no name
+        ("Predict", _field(1, _field(1, b"half_plus_two")) + _field(2, _field(1, b"x") + _field(
+            2, b"\x08\x02" + _field(2, _field(2, b"\x08\x01") * 2) + _field(6, b"\0" * 8))),
+         "INVALID_ARGUMENT"),  # float64, whatever the values
         ("GetModelMetadata", _field(1, _field(1, b"half_plus_two")), "INVALID_ARGUMENT"),
         ("Predict", _field(1, _field(1, b"half_plus_two")) + _field(2, _field(1, b"x") + _field(
             2, b"\x08\x01" + _field(2, _field(2, b"\x08\xff\xff\xff\xff\x0f")) + _field(5, b"\0\0\0\0"))),

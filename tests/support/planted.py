@@ -53,7 +53,7 @@ def nodes() -> list[bytes]:
     """The nodes, small and large (those over 4096 bytes are read in another way)."""
     debug = field(6, field(1, b"original"))  # NodeDef.experimental_debug_info
     return [
-        node_def("x", "Placeholder", (), {"dtype": FLOAT, "shape": attr_value() + unknown("in AttrValue")}),
+        node_def("x", "Placeholder", (), {"dtype": FLOAT, "shape": field(7, b"") + unknown("in AttrValue")}),
         const_node("small", [1.5, 2.5, 3.5], extra=unknown("in NodeDef")),
         const_node("large", [float(number) for number in range(3000)], extra=unknown("in a large NodeDef")),
         node_def("call", "double", ["x"], {"T": FLOAT + unknown("in AttrValue")}, device="/cpu:0", extra=debug),

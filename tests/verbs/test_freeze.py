@@ -15,7 +15,7 @@ from tfsmith.cli.main import main
 from tfsmith.errors import ChecksumError, LimitError, NotFoundInModelError, UsageError
 from tfsmith.ir.body import Part
 from tfsmith.ir.graph import Graph
-from tfsmith.ir.model import Collection, MetaGraph, MetaInfo, Model
+from tfsmith.ir.model import Checkpoint, Collection, MetaGraph, MetaInfo, Model
 from tfsmith.ir.node import Node
 from tfsmith.ir.tensor import ArrayTensor, SpanTensor
 from tfsmith.ir.types import Shape, dtype_named
@@ -99,6 +99,12 @@ def test_outputs_that_are_not_there() -> None:
 def test_a_missing_value_lists_the_nearest_names() -> None:
     with pytest.raises(NotFoundInModelError, match=r"no value for variable 'w'.*nearest names there are w_1"):
         tfsmith.freeze(small(variable="w_1"), ["y"])
+
+
+def test_a_checkpoint_without_its_data_says_so() -> None:
+    lost = Checkpoint(Path("v"), 2, (), missing=(Path("v.data-00000-of-00001"),))
+    with pytest.raises(NotFoundInModelError, match=r"no value: v.data-00000-of-00001 is missing; copy all files"):
+        tfsmith.freeze(records.replace(small(variable="w_1"), checkpoint=lost), ["y"])
 
 
 def test_a_value_of_another_shape_is_refused() -> None:

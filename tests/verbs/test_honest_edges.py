@@ -213,6 +213,18 @@ NODES = {
         [X, node_def("y", "Identity", ["x"], {"T": attr_value(s=b"float")})],
         "the graph, node 'y': attribute 'T' of op Identity is of kind string, not type",
     ),
+    "value": (
+        [X, node_def("y", "Relu", ["x"], {"T": attr_value(type=7)})],
+        "the graph, node 'y': op Relu: attribute 'T' cannot be string",
+    ),
+    "nothing": (
+        [X, node_def("y", "Identity", ["x"], {"T": b""})],
+        "the graph, node 'y': attribute 'T' of op Identity is of kind none, not type",
+    ),
+    "bad name": (
+        [X, Y, node_def("a b", "Identity", ["x"], IDENTITY)],
+        "the graph, node 'a b': TensorFlow takes no node of this name",
+    ),
     "missing": ([X, node_def("y", "Identity", ["x"])], "the graph, node 'y': attribute 'T' of op Identity is missing"),
 }
 
@@ -222,19 +234,24 @@ def test_case_6_what_tensorflow_refuses_is_not_written(tmp_path: Path, says: Say
     nodes, text = NODES[what]
     path = write_graph(tmp_path, nodes)
     before = files_of(tmp_path)
-    for name in ("new.pbtxt", "new.meta", "new"):
+    for name in ("new.pb", "new.pbtxt", "new.meta", "new"):
         said = says(2, "convert", str(path), "-o", str(tmp_path / name))
         assert said.startswith(f"error: {path}, {text}; ")
         assert text in refused(lambda name=name: tfsmith.save(tfsmith.load(path), tmp_path / name))  # type: ignore[misc]
-    if what != "no name":
+    if what not in ("no name", "bad name"):
         assert text in says(2, "freeze", str(path), "-o", str(tmp_path / "f.pb"), "--outputs", "y")
     edited = tfsmith.load(path)
     changed = tuple(node.replace(device="/cpu:0") for node in edited.graph.nodes)
     edited = edited.replace_graph(edited.graph.replace(nodes=changed))
     assert text in refused(lambda: tfsmith.save(edited, tmp_path / "edited.pb"))
     assert files_of(tmp_path) == before
-    tfsmith.save(tfsmith.load(path), tmp_path / "copy.pb")  # verbatim, as it is
-    assert (tmp_path / "copy.pb").read_bytes() == path.read_bytes()
+    assert text in says(2, "convert", str(path), "-o", str(tmp_path / "copy"), "--as", "keep")
+    if what == "twice":  # which of the two an input means, nobody knows
+        assert text in says(2, "show", str(path))
+        return
+    shown = "the graph is cut off: y takes 'gone'" if what == "dangling" else f"TensorFlow refuses the graph: {text}"
+    looks = (("show",), ("scan",), ("diff", str(path)), ("view", "-o", str(tmp_path / "page.html")))
+    assert all(shown in says(0, verb, str(path), *more) for verb, *more in looks)
 
 
 def test_case_6_signatures_attributes_and_shapes(folder: Path, says: Says) -> None:
@@ -336,6 +353,13 @@ def test_case_9_endings(folder: Path, says: Says) -> None:
     listed = "use .ckpt (checkpoint), .npz, .safetensors, .h5 (Keras' weights), .keras"
     assert said == f"error: x.pt: the ending .pt is of no kind of file that is written; {listed}\n"
     assert not {"m.onnx", "x.pt"} & {path.name for path in Path().iterdir()}
+    tfsmith.save_weights({"dense/kernel": np.ones((2, 3), np.float32)}, "w.npz")
+    for name in ("w.npz", "w.safetensors", "w.h5"):
+        if name != "w.npz":
+            tfsmith.save(tfsmith.load("w.npz"), name, as_=name[2:])  # type: ignore[arg-type]
+        assert "Wrote kept (weights, 1 tensor, " in says(0, "convert", name, "-o", "kept", "--as", "keep")
+        assert Path("kept").read_bytes() == Path(name).read_bytes()
+        Path("kept").unlink()
 
 
 def test_case_10_a_file_that_shrinks(folder: Path) -> None:
@@ -505,7 +529,9 @@ def _fits(kind: str, value: Any) -> bool:
 def test_case_13_parts_of_models(folder: Path, says: Says) -> None:
     cut = write_graph(folder, [X, node_def("y", "Identity", ["gone"], IDENTITY)])
     assert "the graph is cut off: y takes 'gone', which is not there" in says(0, "show", str(cut))
-    assert "the first is cut off: node 'y' takes 'gone', which is not there" in says(1, "diff", str(cut), "frozen.pb")
+    assert "of the first: the graph is cut off: y takes 'gone', which is not there" in says(
+        1, "diff", str(cut), "frozen.pb"
+    )
     assert "it takes 'gone', which is not in the graph" in says(2, "freeze", str(cut), "-o", "f.pb", "--outputs", "y")
     Path("bare").mkdir()
     for ending in (".index", ".data-00000-of-00001"):

@@ -521,8 +521,8 @@ def test_a_graph_that_is_cut_off_is_shown_with_a_warning(tmp_path: Path, capsys:
     found = tfsmith.diff(*paths)
     assert found.counts()["nodes"] == 1
     assert found.notes == (
-        "the first is cut off: node 'y' takes 'gone', which is not there",
-        "the second is cut off: node 'y' takes 'gone', which is not there",
+        f"of the first: {warning}",
+        f"of the second: {warning}",
     )
     for needs_the_edge in (lambda model: tfsmith.freeze(model, ["z"]), tfsmith.likely_outputs):
         with pytest.raises(InvalidModelError, match="node 'y': it takes 'gone', which is not in the graph"):

@@ -78,6 +78,13 @@ def test_profile_paints_the_time_of_each_node(frozen: Path, engine: str) -> None
     assert f" on {'openvino' if engine == 'openvino' else 'reference'} " in overlay.notes[0]
 
 
+@pytest.mark.tensorflow
+def test_an_engine_that_does_not_time_nodes_is_refused(frozen: Path, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"the engine tensorflow .* does not say what each node takes; name one"):
+        view_model(frozen, profile=True, engine="tensorflow", out=tmp_path / "no.html")
+    assert not list(tmp_path.iterdir())
+
+
 def test_profile_of_a_model_with_functions_is_in_the_functions() -> None:
     (overlay,) = view_model(TF2_MODEL, profile=True, engine="reference").overlays
     library = tfsmith.load(TF2_MODEL).graph.library

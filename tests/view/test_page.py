@@ -34,9 +34,10 @@ LAYER = "bert/encoder/layer_0/attention/self"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("pages")
     write_saved_model(bert_classifier(BertConfig.base()), made / "bert")
-    view_model(made / "bert", out=made / "bert.html", recipe="bert-encoder", weights=True)
+    view_model(made / "bert", out=made / "bert.html", recipe="bert-encoder")
     narrow = BertConfig(60, 24, 12, 12, 48, max_position_embeddings=20)
-    write_saved_model(bert_classifier(narrow), made / "narrow")
+    write_saved_model(bert_classifier(narrow), made / "narrow")  # where weights are read
+    view_model(made / "narrow", out=made / "narrow.html", recipe="bert-encoder", weights=True)
     return made
 
 
@@ -192,12 +193,12 @@ def test_keys_do_it_all(folder: Path, open_page: OpenPage) -> None:
 
 
 def test_weights_variables_and_matches_are_in_the_panel(folder: Path, open_page: OpenPage) -> None:
-    page = open_page(folder / "bert.html")
+    page = open_page(folder / "narrow.html")
     assert "1 match of bert-encoder" in page.inner_text("#content")
     page.click("text=next")
     settle(page)
     page.click("#tab-variables")
-    assert page.locator(".treemap rect").count() > 60
+    assert page.locator(".treemap rect").count() > 100
     page.click("#content table >> text=bert/pooler/dense/kernel")
     settle(page)
     assert heading(page) == "bert/pooler/dense/kernel"
@@ -408,6 +409,22 @@ def test_checkpoints_and_keras_files(folder: Path, open_page: OpenPage, tmp_path
     page.click("#content >> text=image")
     settle(page)
     assert heading(page) == "image"
+
+
+def test_an_onnx_file(open_page: OpenPage, tmp_path: Path) -> None:
+    write_frozen(conv_net(), tmp_path / "conv.pb")
+    tfsmith.convert(tmp_path / "conv.pb", tmp_path / "conv.onnx")
+    view_model(tmp_path / "conv.onnx", out=tmp_path / "page.html")
+    page = open_page(tmp_path / "page.html")
+    assert "ONNX, opset" in page.inner_text("#content")
+    first, *_ = find(page, "op:Conv")
+    page.keyboard.press("Enter")
+    settle(page)
+    assert heading(page) == first
+    page.locator("#content td button.link").first.click()  # an edge leads to what it takes
+    settle(page)
+    assert heading(page) != first
+    assert page.locator("#pick").is_hidden()
 
 
 def test_tab_goes_through_everything_in_the_order_of_reading(folder: Path, open_page: OpenPage) -> None:

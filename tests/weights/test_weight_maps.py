@@ -12,7 +12,14 @@ import pytest
 
 import tfsmith
 from tfsmith.cli.main import main
-from tfsmith.errors import InvalidModelError, NotFoundInModelError, UnreadableFileError, UsageError, WrongFileError
+from tfsmith.errors import (
+    InvalidModelError,
+    NotFoundInModelError,
+    TfsmithError,
+    UnreadableFileError,
+    UsageError,
+    WrongFileError,
+)
 from tfsmith.ir.tensor import ArrayTensor, Tensor, Weights
 from tfsmith.testing import reference
 from tfsmith.testing.models import BertConfig, bert_classifier
@@ -281,6 +288,20 @@ from = "rest/{name:path}"
 to = "other.{name}"
 optional = true
 """
+
+
+def test_a_rule_reshapes_both_ways_what_has_that_shape() -> None:
+    text = 'name = "rows"\n[[rules]]\nfrom = "b"\nto = "bias"\nreshape = [[1, 4], [4]]\n'
+    row = np.arange(4, dtype=np.float32).reshape(1, 4)
+    rows = parse_map(text, "rows.toml")
+    made = tfsmith.map_weights({"b": row}, rows).weights
+    np.testing.assert_array_equal(made["bias"].numpy(), row[0])
+    np.testing.assert_array_equal(tfsmith.map_weights(made, rows, reverse=True).weights["b"].numpy(), row)
+    with pytest.raises(TfsmithError, match=r"its shape is \[1, 2\], but the map reshapes \[1, 4\]"):
+        tfsmith.map_weights({"b": row[:, :2]}, rows)
+    for wrong in ("[[1, 4], [5]]", "[[1, 4]]", "[4]", '[[1, "4"], [4]]', "[[true], [1]]"):
+        with pytest.raises(UsageError, match="no pair of shapes"):
+            parse_map(text.replace("[[1, 4], [4]]", wrong), "rows.toml")
 
 
 def test_a_map_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "runs-code": Kind("runs code", "the model runs code that is no TensorFlow op, with the rights of the process"),
         "custom-op": Kind("custom op", "the op is not TensorFlow's own: it needs a library, which can do anything"),
         "keras-code": Kind("code in Keras metadata", "Keras runs this code when it loads the model"),
+        "keras-class": Kind("class of the user's own", "the file has no code of it: who loads it brings the class"),
         "reads-files": Kind("reads files", "the model reads files of the machine that runs it"),
         "writes-files": Kind("writes files", "the model creates or replaces files on the machine that runs it"),
         "lists-files": Kind("lists files", "the model finds out which files there are"),

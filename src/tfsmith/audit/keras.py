@@ -219,4 +219,4 @@ def _of_layer(one: Mapping[str, Any], where: str) -> Iterator[Finding]:
     if plain not in _LAYERS or (is_registered and root not in _OWN):
         custom = registered if isinstance(registered, str) and ">" in registered else kind
         what = f"{label} is of the user's own class {_shown(custom)!r}"
-        yield Finding("keras-code", "suspicious", what, _shown(plain), where, when="at load")
+        yield Finding("keras-class", "note", what, _shown(plain), where, when="at load")

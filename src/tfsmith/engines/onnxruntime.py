@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -27,6 +28,9 @@ __all__ = ["OnnxProgram", "OnnxSession", "missing"]
 _TYPES = MappingProxyType({"float": "float32", "double": "float64"})
 _TYPE = re.compile(r"tensor\((\w+)\)")
 _MOST_TEXT = 200
+_BFLOAT16 = dtype_named("bfloat16")
+_BFLOAT16_IN_ONNX = 16
+"""The number of that type in TensorProto.DataType."""
 _INSTALL = "pip install 'tfsmith[onnx]'"
 
 
@@ -85,11 +89,33 @@ class OnnxSession:
         if self._session is None:
             raise EngineError("the session was closed", remedy="open the model again")
         try:
+            if any(port.dtype == _BFLOAT16 for port in (*self.inputs.values(), *self.outputs.values())):
+                return self._compute_values(feeds, outputs)
             found = self._session.run(list(outputs), {key: _given(array) for key, array in feeds.items()})
         except Exception as error:
             what = f"onnxruntime failed: {_short(error)}"
             raise EngineError(what, path=self._path, remedy="check the shapes and values of the inputs") from error
         return [_taken(array) for array in found]
+
+    def _compute_values(self, feeds: Mapping[str, NDArray[Any]], outputs: Sequence[str]) -> list[NDArray[Any]]:
+        """The same by values of onnxruntime's own: its bindings know no arrays of bfloat16, only their bytes."""
+        import numpy
+        from onnxruntime import OrtValue
+
+        given = {
+            key: OrtValue.ortvalue_from_numpy_with_onnx_type(array.copy("C").view(numpy.uint16), _BFLOAT16_IN_ONNX)
+            if array.dtype == _BFLOAT16.numpy()
+            else OrtValue.ortvalue_from_numpy(_given(array))
+            for key, array in feeds.items()
+        }
+        found: list[NDArray[Any]] = []
+        for value in self._session.run_with_ort_values(list(outputs), given):
+            if value.element_type() != _BFLOAT16_IN_ONNX:
+                found.append(_taken(value.numpy()))
+                continue
+            data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
+            found.append(numpy.frombuffer(bytearray(data), _BFLOAT16.numpy()).reshape(value.shape()))
+        return found
 
     def close(self) -> None:
         """Lets go of the model."""

@@ -329,6 +329,9 @@ ALL_KINDS: tuple[FileKind, ...] = (
 _OF_MODEL: MappingProxyType[Kind, FileKind] = MappingProxyType(
     {"graphdef": "pb", "metagraph": "meta", "saved_model": "saved_model", "checkpoint": "checkpoint"}
 )
+_WEIGHT_ENDINGS: MappingProxyType[str, FileKind] = MappingProxyType(
+    {".npz": "npz", ".safetensors": "safetensors", ".h5": "h5", ".hdf5": "h5", ".keras": "keras"}
+)
 _CKPT = r"\.ckpt(-\d+)?$"
 _PART = r"\.(index|data-\d{5}-of-\d{5})$"
 _SET = r"(\.meta|\.index|\.data-\d{5}-of-\d{5})"
@@ -343,12 +346,14 @@ class Destination:
         kind: The kind of file.
         text: Whether to write text.
         alone: Whether to write the main file of a SavedModel alone.
+        kept: Whether it is to be what the model was read from.
     """
 
     path: Path
     kind: FileKind
     text: bool = False
     alone: bool = False
+    kept: bool = False
 
     @property
     def holds(self) -> Kind:
@@ -393,7 +398,12 @@ class Destination:
 
 
 def destination_of(
-    path: str | os.PathLike[str], chosen: As | None, kind: Kind, *, may: Collection[FileKind] = ALL_KINDS
+    path: str | os.PathLike[str],
+    chosen: As | None,
+    kind: Kind,
+    *,
+    was: Path | None = None,
+    may: Collection[FileKind] = ALL_KINDS,
 ) -> Destination:
     """Where an output goes, by its name.
 
@@ -401,12 +411,13 @@ def destination_of(
         path: What the user said.
         chosen: What to write, whatever the name says.
         kind: What the model is.
+        was: The file that it was read from.
         may: The kinds of files that the verb writes.
 
     Raises:
         OutputError: The ending is of no kind, or of one that cannot be written, or cannot hold a checkpoint alone.
     """
-    found = kind_of(path, _kept(kind, path) if chosen == "keep" else chosen, may=may)
+    found = kind_of(path, _kept(kind, path, was) if chosen == "keep" else chosen, may=may)
     target = Path(path)
     part = re.search(_PART, target.name)
     if part and found == "checkpoint":
@@ -424,7 +435,8 @@ def destination_of(
         target /= "model.ckpt"
     if found == "meta" and target.suffix not in (".meta", ".pbtxt"):
         target = target.with_name(f"{target.name}.meta")
-    return Destination(target, found, text=found == "pbtxt" or (found == "meta" and target.suffix == ".pbtxt"))
+    text = found == "pbtxt" or (found == "meta" and target.suffix == ".pbtxt")
+    return Destination(target, found, text=text, kept=chosen == "keep")
 
 
 def kind_of(
@@ -476,6 +488,11 @@ def _by_ending(path: str) -> str:
     return ending[1:] if ending[1:] in KINDS else ending
 
 
-def _kept(kind: Kind, path: str | os.PathLike[str]) -> FileKind:
+def _kept(kind: Kind, path: str | os.PathLike[str], was: Path | None) -> FileKind:
     """What "keep" means for a model of this kind: what it was, and text if the name says so."""
+    if kind == "checkpoint" and was is not None:
+        name = was.name.lower().removesuffix(".index.json")
+        for ending, found in _WEIGHT_ENDINGS.items():
+            if name.endswith(ending):
+                return found
     return "pbtxt" if kind == "graphdef" and Path(path).suffix == ".pbtxt" else _OF_MODEL[kind]

@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 _FINGERPRINT = "fingerprint.pb"
+_WEIGHT_FILES = frozenset({"npz", "safetensors", "h5", "keras"})
 _DATA = re.compile(r"\.data-\d{5}-of-\d{5}$")
 
 
@@ -61,23 +62,18 @@ def inputs_of(model: Model) -> tuple[Path, ...]:
     return tuple(path for path in dict.fromkeys((model.path, *model.origins, *stored)) if path is not None)
 
 
-def check_written(model: Model, *, is_kept: bool) -> None:
-    """Refuses graphs that TensorFlow would refuse to load. Decodes every node, or only those that were edited.
+def check_written(model: Model) -> None:
+    """Refuses graphs that TensorFlow would refuse to load, edited or as they were read. Decodes every node.
 
     Args:
         model: What is to be written.
-        is_kept: Whether it is the kind of file that it was read from: what nobody edited is then written back as it
-            is, byte for byte, whatever is wrong with it. The edges of an edited graph are checked all the same.
 
     Raises:
         InvalidModelError: An input is not there, two nodes have one name, an attribute is of another kind, and so on.
     """
-    if is_kept and model.raw is not None:
-        return
     try:
         for meta in model.meta_graphs:
-            if not is_kept or (meta.raw is None and meta.graph_part.raw is None):
-                check_graph(meta.graph, attrs="edited" if is_kept else "all")
+            check_graph(meta.graph, attrs="all")
     except InvalidModelError as error:
         raise error.at(model.path if error.path is None else None) from None
 
@@ -111,6 +107,11 @@ def write_model(
     is_stale = before is not None and (model.raw is None or model.checkpoint is not before.checkpoint)
     sides = tuple(side for side in model.side_files if not (is_stale and side.name == _FINGERPRINT))
     left_out = (_FINGERPRINT,) if len(sides) < len(model.side_files) else ()
+    is_untouched = before is None or model.variables is before.variables
+    if destination.kept and destination.kind in _WEIGHT_FILES and is_untouched and _is_one_file(model.path):
+        assert model.path is not None
+        _write_plan(open_file(model.path), destination.path)
+        return Written()
     _write(replace(model, side_files=sides), destination, count, link=link)
     prefix = destination.prefix
     files = tuple(_files_of(prefix)) if prefix is not None and model.variables else ()
@@ -118,9 +119,14 @@ def write_model(
     return Written(files, linked, left_out)
 
 
+def _is_one_file(path: Path | None) -> bool:
+    """Whether weights lie in this file, and not in those that an index names."""
+    return path is not None and path.is_file() and path.suffix != ".json"
+
+
 def _write(model: Model, destination: Destination, shards: int, *, link: bool) -> None:
     path, text = destination.path, destination.text
-    if destination.kind in ("npz", "safetensors", "h5", "keras"):
+    if destination.kind in _WEIGHT_FILES:
         write_weights(model.variables, destination, keras=model.keras)
         return
     if destination.holds == "graphdef" and not text:
@@ -337,7 +343,7 @@ def write_main_file(model: Model, path: Path) -> None:
         OutputError: It cannot be written.
         LimitError: It would be over 2 GiB.
     """
-    check_written(model, is_kept=True)
+    check_written(model)
     message, plan = _plan(model)
     if path.suffix == ".pbtxt":
         from tfsmith.wire.text_writer import write_text_file

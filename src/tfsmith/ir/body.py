@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property, partial
@@ -17,6 +18,7 @@ from tfsmith.storage import Span
 __all__ = [
     "BACK_EDGES",
     "Body",
+    "NODE_NAME",
     "Part",
     "Use",
     "FreeNames",
@@ -24,6 +26,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+NODE_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
+"""What TensorFlow takes as the name of a node."""
 
 
 class Part(Generic[T]):

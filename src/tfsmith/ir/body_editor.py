@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeAlias
 
 from tfsmith.errors import InvalidModelError, TfsmithError, UsageError, nearest
-from tfsmith.ir.body import BACK_EDGES, Body, free_name
+from tfsmith.ir.body import BACK_EDGES, NODE_NAME, Body, free_name
 from tfsmith.ir.check import attr_problem, find_cycle, input_problems, node_problems, tensor_type
 from tfsmith.ir.graph import Function
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, attr
@@ -19,8 +18,6 @@ from tfsmith.ir.types import UNKNOWN, DType, Shape, as_dtype
 
 __all__ = ["BodyEditor", "Operand", "TensorName", "renamed"]
 
-_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
-"""What TensorFlow takes as the name of a node."""
 _SHAPELESS = frozenset({"float", "type", "list(float)", "list(type)"})
 """Attributes of these kinds say nothing about shapes."""
 _NameSet: TypeAlias = "set[str]"
@@ -409,7 +406,7 @@ class BodyEditor(ABC):
         return name
 
     def _check_name(self, name: str) -> None:
-        if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        if not isinstance(name, str) or NODE_NAME.fullmatch(name) is None:
             remedy = "use letters, digits and _ . - / after a letter or digit"
             raise UsageError(f"no node can be called {name!r}", remedy=remedy)
         if name in self._nodes or name in self._body.args:

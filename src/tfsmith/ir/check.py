@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.body import BACK_EDGES, Body
-from tfsmith.ir.graph import Function, Graph
-from tfsmith.ir.node import CONTROL, Attr, AttrValue, Node
+from tfsmith.ir.graph import Function, Graph, check_graph
+from tfsmith.ir.node import CONTROL, Attr, Node
 from tfsmith.ir.opdef import AttrDef, OpDef
 from tfsmith.ir.types import DType, reference_to
 
@@ -16,13 +16,12 @@ __all__ = [
     "attrs_problems",
     "find_cycle",
     "graph_problems",
+    "graph_warning",
     "input_problems",
     "node_problems",
     "tensor_type",
     "type_problems",
 ]
-
-_SHOWN = 8
 
 
 def graph_problems(graph: Graph) -> Iterator[str]:
@@ -35,6 +34,19 @@ def graph_problems(graph: Graph) -> Iterator[str]:
             yield f"node {node.name!r}: {problem}"
         for problem in node_problems(graph, node, complete=True):
             yield f"node {node.name!r} ({node.op}): {problem}"
+
+
+def graph_warning(graph: Graph) -> str:
+    """What who looks at a graph should know: that it is cut off, or why TensorFlow refuses it; empty if it does not."""
+    missing = [(node.name, name) for body in (graph, *graph.library.values()) for node, name in body.missing_inputs()]
+    if missing:
+        more = f", and {len(missing) - 1:,} more inputs are missing" if len(missing) > 1 else ""
+        return f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}"
+    try:
+        check_graph(graph, attrs="all")
+    except InvalidModelError as error:
+        return f"TensorFlow refuses the graph: {error.where}: {error.what}"
+    return ""
 
 
 def input_problems(body: Body, node: Node) -> Iterator[str]:
@@ -112,19 +124,7 @@ def attr_problem(wanted: AttrDef | None, name: str, value: Attr, *, in_function:
     is_list = wanted.kind.startswith("list(")
     if value.kind != wanted.kind and not (value.kind == "list" and is_list):
         return f"attribute {name!r} is of kind {value.kind}, not {wanted.kind}"
-    if wanted.minimum is not None:
-        if is_list and len(value.items) < wanted.minimum:
-            return f"attribute {name!r} has {len(value.items)} items, and the least is {wanted.minimum}"
-        if isinstance(value.value, int) and value.value < wanted.minimum:
-            return f"attribute {name!r} is {value.value}, and the least is {wanted.minimum}"
-    if not wanted.allowed:
-        return None
-    for item in value.items if is_list else (value.value,):
-        if (item.base if isinstance(item, DType) else item) not in wanted.allowed:
-            shown = [_text(one) for one in wanted.allowed]
-            more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-            return f"attribute {name!r} cannot be {_text(item)}; it may be {', '.join(shown[:_SHOWN])}{more}"
-    return None
+    return wanted.value_problem(value)
 
 
 def type_problems(
@@ -175,10 +175,6 @@ def tensor_type(body: Body, text: str) -> DType | None:
         return None
     arg, kind = pairs[output]
     return reference_to(kind) if kind is not None and arg.is_ref and not kind.is_ref else kind
-
-
-def _text(value: AttrValue) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 def find_cycle(body: Body) -> list[str]:

@@ -6,9 +6,9 @@ from collections.abc import Container, Iterator, Mapping
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, TfsmithError
-from tfsmith.ir.body import Body, Part
+from tfsmith.ir.body import NODE_NAME, Body, Part
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, is_index, parse_input
-from tfsmith.ir.opdef import OpDef, OpLookup, builtin_op, builtin_ops
+from tfsmith.ir.opdef import AttrDef, OpDef, OpLookup, builtin_op, builtin_ops
 from tfsmith.records import FrozenDict, Immutable, field, record
 from tfsmith.storage import Span
 
@@ -344,14 +344,14 @@ _LOOKED_INTO = frozenset(
 _REMEDY = "TensorFlow refuses this graph too; write it again from its source"
 
 
-def check_graph(graph: Graph, *, attrs: Literal["needed", "edited", "all"] = "needed") -> None:
+def check_graph(graph: Graph, *, attrs: Literal["needed", "all"] = "needed") -> None:
     """Checks all nodes of a graph and of its functions; linear.
 
     Args:
         graph: The graph.
-        attrs: Whose attributes are checked, as TensorFlow does when it loads a graph: those of nodes that passes look
-            into, of nodes that are not as their file has them, or of all, which decodes them. Of ops that only the
-            model's own file defines, none but the first.
+        attrs: Whose attributes are checked: of nodes that passes look into, for their kinds, or of all, which decodes
+            them, for their kinds and values as TensorFlow does when it loads a graph. Of ops that only the model's own
+            file defines, none but the first.
 
     Raises:
         InvalidModelError: A node has no name or that of another, an input is not there, nodes wait for each other in a
@@ -362,9 +362,19 @@ def check_graph(graph: Graph, *, attrs: Literal["needed", "edited", "all"] = "ne
         body.topological_order()
         if "" in body.by_name:
             raise InvalidModelError("a node has no name", where=body.title, remedy=_REMEDY)
+        if attrs == "all" and body is graph:
+            _check_names(body)
         checker = Checker(body, attrs=attrs)
         for node in body:
             checker.check(node)
+
+
+def _check_names(body: Body) -> None:
+    """Checks the names of a graph's nodes. Those in functions are read by nobody until TensorFlow has renamed them."""
+    for name in body.by_name:
+        if NODE_NAME.fullmatch(name) is None:
+            where = f"{body.title}, node {name!r}"
+            raise InvalidModelError("TensorFlow takes no node of this name", where=where, remedy=_REMEDY)
 
 
 def check_nodes(body: Body, among: Container[str] | None = None) -> None:
@@ -389,6 +399,8 @@ class _Rules:
 
     op: OpDef
     kinds: Mapping[str, str]
+    limits: Mapping[str, AttrDef]
+    """The attributes that cannot have any value of their kind."""
     required: frozenset[str]
     takes_lists: bool
     """Whether it is for the attributes to say how many tensors it takes."""
@@ -397,11 +409,12 @@ class _Rules:
 class Checker:
     """Holds the nodes of one body against the definitions of their ops. Ops that nobody defines pass."""
 
-    def __init__(self, body: Body, *, attrs: Literal["needed", "edited", "all"] = "needed") -> None:
+    def __init__(self, body: Body, *, attrs: Literal["needed", "all"] = "needed") -> None:
         self._body = body
         self._attrs = attrs
         self._is_graph = isinstance(body, Graph)
         self._known: dict[str, _Rules | None] = {}
+        self._wanted: dict[tuple[str, bytes], int | None] = {}
 
     def check(self, node: Node, *, every: bool = False) -> None:
         """Checks one node; decodes its attributes if passes look into such nodes.
@@ -415,8 +428,7 @@ class Checker:
         """
         rules = self._rules(node.op) if every or self._is_checked(node) else None
         if rules is not None:
-            self._check_attrs(node, rules)
-            self._check_inputs(node, rules)
+            self._check_inputs(node, self._inputs_wanted(node, rules))
         for text in node.inputs if self._is_graph else ():
             if ":" in text:
                 self._check_output(node, text)
@@ -435,23 +447,34 @@ class Checker:
         return True
 
     def _is_checked(self, node: Node) -> bool:
-        if node.op in _LOOKED_INTO and self._attrs != "edited":
-            return True
-        is_meant = self._attrs == "all" or (self._attrs == "edited" and node.raw is None)
-        return is_meant and builtin_op(node.op) is not None
+        return node.op in _LOOKED_INTO or (self._attrs == "all" and builtin_op(node.op) is not None)
 
-    def _check_attrs(self, node: Node, rules: _Rules) -> None:
-        attrs = node.attrs
+    def _inputs_wanted(self, node: Node, rules: _Rules) -> int | None:
+        """Checks the attributes of a node; returns how many tensors it takes, None where they do not say."""
+        stored = node.stored_attrs if self._attrs == "all" else None  # most nodes have those of another
+        if stored is not None and (node.op, stored) in self._wanted:
+            return self._wanted[node.op, stored]
+        attrs = node.read_attrs() if self._attrs == "all" else node.attrs
+        self._check_attrs(node, rules, attrs)
+        # in a function, attributes may be placeholders, and an input may be a list of several tensors
+        wanted = rules.op.input_count(attrs) if self._is_graph or not rules.takes_lists else None
+        if stored is not None:
+            self._wanted[node.op, stored] = wanted
+        return wanted
+
+    def _check_attrs(self, node: Node, rules: _Rules, attrs: Mapping[str, Attr]) -> None:
         for name, kind in rules.kinds.items():
             found = attrs.get(name)
             if found is None:
                 if name in rules.required:
                     raise self._refusal(f"attribute {name!r} of op {node.op} is missing", node)
-            elif found.kind == "none" and self._attrs != "needed":
-                continue  # nothing is stored, and so nothing of another kind
             elif found.kind != kind and not self._may_stand_for(found.kind, kind):
                 what = f"attribute {name!r} of op {node.op} is of kind {found.kind}, not {kind}"
                 raise self._refusal(what, node)
+            elif self._attrs == "all" and name in rules.limits and found.kind != "placeholder":
+                problem = rules.limits[name].value_problem(found)
+                if problem is not None:
+                    raise self._refusal(f"op {node.op}: {problem}", node)
 
     def _may_stand_for(self, kind: str, wanted: str) -> bool:
         """An empty list has no kind; in a function, a placeholder stands for a type that the caller gives."""
@@ -459,13 +482,12 @@ class Checker:
             return not self._is_graph and "func" not in wanted
         return kind == "list" and wanted.startswith("list(")
 
-    def _check_inputs(self, node: Node, rules: _Rules) -> None:
+    def _check_inputs(self, node: Node, wanted: int | None) -> None:
         given = len(node.data_inputs)
         if any(text.startswith("^") for text in node.inputs[:given]):
             raise self._refusal("a tensor stands behind a control input", node)
-        if not self._is_graph and rules.takes_lists:
-            return  # attributes may be placeholders there, and an input may be a list of several tensors
-        wanted = rules.op.input_count(node.attrs)
+        if wanted is None:
+            return
         # in a function, `node:output` may stand for a list of several tensors, `node:output:0` for one
         is_exact = self._is_graph or all(text.count(":") == 2 for text in node.inputs[:given])
         if given > wanted or (given < wanted and is_exact):
@@ -498,6 +520,7 @@ def _rules_of(op: OpDef) -> _Rules:
     return _Rules(
         op,
         {attr.name: attr.kind for attr in op.attrs},
+        {attr.name: attr for attr in op.attrs if attr.allowed or attr.minimum is not None},
         frozenset(attr.name for attr in op.attrs if attr.default is None),
         any(arg.number_attr or arg.type_list_attr for arg in op.inputs),
     )

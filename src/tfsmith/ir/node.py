@@ -247,6 +247,10 @@ class NodeOrigin(Protocol):
         """The attributes of the node that stands there: all, or only the one with this name."""
         ...
 
+    def stored_attrs(self, start: int, stop: int) -> bytes | None:
+        """The bytes of the attributes of the node that stands there; None if they are many."""
+        ...
+
 
 class _Slots:
     """What a node holds; it can be set until the object becomes a `Node`."""
@@ -318,6 +322,17 @@ class Node(_Slots, Immutable):
             _set_attrs(self, frozen)
             return frozen
         return self._attrs
+
+    @property
+    def stored_attrs(self) -> bytes | None:
+        """The bytes of the attributes, which are the same where these are; None if they are many, or were edited."""
+        if self._origin is None or self._edits is not None:
+            return None
+        return self._origin.stored_attrs(self._start, self._stop)
+
+    def read_attrs(self) -> Mapping[str, Attr]:
+        """The attributes, when they will not be asked for again: nothing is kept."""
+        return self.attrs if self._attrs is not None or self._edits is not None else self._read_attrs()
 
     def peek(self, name: str) -> Attr | None:
         """One attribute, when no other will be asked for: the rest is not decoded, and nothing is kept."""

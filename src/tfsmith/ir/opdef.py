@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tfsmith.errors import InvalidModelError
-from tfsmith.ir.node import Attr
+from tfsmith.ir.node import Attr, AttrValue
 from tfsmith.ir.tensor import FilledTensor
 from tfsmith.ir.types import DType, Shape, dtype
 from tfsmith.limits import MAX_LIST_OUTPUTS
@@ -30,6 +30,8 @@ __all__ = [
 
 _MOST_OUTPUTS = 1000
 """Of an op with lists among its outputs; real ones have a few."""
+_SHOWN = 8
+"""Values that an attribute may have, in a message."""
 _REMEDY = "TensorFlow refuses this graph too; write it again from its source"
 
 
@@ -96,6 +98,27 @@ class AttrDef:
     default: Attr | None = None
     minimum: int | None = None
     allowed: tuple[DType | bytes, ...] = ()
+
+    def value_problem(self, value: Attr) -> str | None:
+        """What is wrong with a value of the right kind, or None."""
+        is_list = self.kind.startswith("list(")
+        if self.minimum is not None:
+            if is_list and len(value.items) < self.minimum:
+                return f"attribute {self.name!r} has {len(value.items)} items, and the least is {self.minimum}"
+            if isinstance(value.value, int) and value.value < self.minimum:
+                return f"attribute {self.name!r} is {value.value}, and the least is {self.minimum}"
+        if not self.allowed:
+            return None
+        for item in value.items if is_list else (value.value,):
+            if (item.base if isinstance(item, DType) else item) not in self.allowed:
+                shown = [_text(one) for one in self.allowed]
+                more = f" and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+                return f"attribute {self.name!r} cannot be {_text(item)}; it may be {', '.join(shown[:_SHOWN])}{more}"
+        return None
+
+
+def _text(value: AttrValue) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
 @record

@@ -9,13 +9,13 @@ from typing import Any
 import numpy
 
 from tfsmith.ir.tensor_views import ReshapedTensor
-from tfsmith.onnx.builder import BOOL, INT32, INT64, Builder, Refusal, Val
+from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, INT64, Builder, Refusal, Val
 from tfsmith.onnx.elementwise import NUMBERS, widened
 from tfsmith.onnx.reductions import axis_of
 from tfsmith.onnx.registry import NodeContext, lowering
 from tfsmith.ops.sizes import Known, Size
 
-__all__ = ["as_vector"]
+__all__ = ["SCATTERED", "as_vector"]
 
 _FAR = 2**63 - 1
 _BEFORE = -(2**63)
@@ -347,10 +347,15 @@ def _ends(b: Builder, begin: Val, end: Val, chosen: Sequence[int], steps: Sequen
     return _joined(b, parts)
 
 
-@lowering("ReverseV2")
+@lowering("ReverseV2 Reverse")
 def _reverse(n: NodeContext) -> Val:
     b, x = n.b, n.x
-    axes = [axis_of(axis, x.rank) for axis in n.y.integers("its axes")]
+    chosen = n.y.integers("its axes")
+    if n.op == "Reverse":
+        if len(chosen) != x.rank or any(size == 0 for size in (x.dims or ())[:1]):
+            raise Refusal("its flags do not fit its axes")
+        chosen = [at for at, is_turned in enumerate(chosen) if is_turned]
+    axes = [axis_of(axis, x.rank) for axis in chosen]
     if not axes:
         return b.op("Identity", x)
     return b.slice(x, [-1] * len(axes), [_BEFORE] * len(axes), axes, [-1] * len(axes))
@@ -419,7 +424,7 @@ def _gather_nd(n: NodeContext) -> Val:
     return b.op("GatherND", n.x, b.int64(b.indices(n.y)), batch_dims=0)
 
 
-_SCATTERED = ("float32", "float64", "int32", "int64")
+SCATTERED = ("float32", "float64", "int32", "int64")
 _REDUCTIONS = MappingProxyType(
     {
         "TensorScatterUpdate": "none",
@@ -439,7 +444,7 @@ def _scatter_nd(n: NodeContext) -> Val:
         raise Refusal("its indices are no rows")
     if updates.dtype.name in ("bool", "string"):
         raise Refusal(f"it is not lowered for {updates.dtype.name}")
-    kind = widened(updates.dtype, _SCATTERED, wraps=True)
+    kind = widened(updates.dtype, SCATTERED, wraps=True)
     zeros = b.op("Expand", b.const(0, kind), b.int64(shape))
     found = b.op("ScatterND", zeros, b.int64(b.indices(indices)), b.cast(updates, kind), reduction="add")
     return b.cast(found, n.dtype)
@@ -454,31 +459,11 @@ def _tensor_scatter(n: NodeContext) -> Val:
         return b.op("ScatterND", x, places, updates)
     if reduction in ("max", "min") and x.dtype.name.startswith(("float", "bfloat")):
         raise Refusal("onnxruntime takes NaN for other than TensorFlow does")
-    kind = widened(x.dtype, _SCATTERED)
+    kind = widened(x.dtype, SCATTERED)
     more = b.cast(updates, kind)
     if n.op == "TensorScatterSub":
         more = b.op("Neg", more)
     return b.cast(b.op("ScatterND", b.cast(x, kind), places, more, reduction=reduction), n.dtype)
-
-
-@lowering("UnsortedSegmentSum")
-def _segment_sum(n: NodeContext) -> Val:
-    """Rows are added to the row that their id names; with an id below zero, to one behind them, which is cut off."""
-    b, x = n.b, n.x
-    ids = b.int64(n.y)
-    kind = widened(x.dtype, _SCATTERED, wraps=True)
-    if ids.rank != 1 or n.inputs[2].dims != ():
-        raise Refusal("its ids are no vector, or their number is no scalar")
-    count = b.reshape(b.int64(n.inputs[2]), [1])
-    is_none = b.op("Less", ids, b.const(0), dtype=BOOL)
-    most = b.op("ReduceMax", b.concat([ids, b.const([-1])], 0), keepdims=0)
-    end = b.asserted(count, b.op("Less", b.reshape(most, [1]), count, dtype=BOOL))
-    rest = [b.size(x, at) for at in range(1, x.rank)]
-    zeros = b.op("Expand", b.const(0, kind), b.concat([b.op("Add", end, b.const([1])), *rest], 0))
-    places = b.unsqueeze(b.op("Where", is_none, end, ids, dtype=INT64, dims=ids.dims), [1])
-    found = b.op("ScatterND", zeros, places, b.cast(x, kind), reduction="add")
-    kept = b.op("Slice", found, b.const([0]), end, b.const([0]))
-    return b.cast(kept, n.dtype)
 
 
 # Filling
@@ -486,7 +471,62 @@ def _segment_sum(n: NodeContext) -> Val:
 
 @lowering("Fill")
 def _fill(n: NodeContext) -> Val:
-    return n.b.op("Expand", n.y, n.b.int64(n.x))
+    return n.b.cast(n.b.op("Expand", _expanded(n.b, n.y), n.b.int64(n.x)), n.dtype)
+
+
+def _expanded(b: Builder, x: Val) -> Val:
+    """What is repeated, in a type that there are kernels for."""
+    return b.cast(x, FLOAT32) if x.dtype.name == "bfloat16" else x
+
+
+@lowering("Empty")
+def _empty(n: NodeContext) -> Val:
+    if n.dtype.name == "string":
+        raise Refusal("it is not lowered for string")
+    return n.b.cast(n.b.op("Expand", _expanded(n.b, n.b.const(0, n.dtype)), n.b.int64(n.x)), n.dtype)
+
+
+@lowering("LinSpace")
+def _lin_space(n: NodeContext) -> Val:
+    b, start, stop, count = n.b, *n.inputs
+    if (start.dims, stop.dims, count.dims) != ((), (), ()):
+        raise Refusal("its bounds are no scalars")
+    kind = widened(start.dtype, ("float32", "float64"))
+    first, last = b.cast(start, kind), b.cast(stop, kind)
+    number = b.int64(count)
+    if number.known.numbers is None:
+        number = b.asserted(number, b.op("Greater", number, b.const(0), dtype=BOOL))
+    elif number.known.numbers[0] < 1:
+        raise Refusal("it gives no numbers")
+    steps = b.op("Sub", number, b.const(1), dims=())
+    whole = b.cast(b.op("Max", steps, b.const(1)), kind)
+    step = b.op("Div", b.op("Sub", last, first), whole)
+    at = b.op("Range", b.const(0), number, b.const(1), dtype=INT64, dims=(None,))
+    found = b.op("Add", first, b.op("Mul", b.cast(at, kind), step))
+    is_end = b.op("And", b.op("Equal", at, steps, dtype=BOOL), b.op("Greater", steps, b.const(0), dtype=BOOL))
+    return b.cast(b.op("Where", is_end, last, found, dtype=kind), n.dtype)
+
+
+@lowering("DataFormatDimMap DataFormatVecPermute")
+def _data_format(n: NodeContext) -> Val:
+    """Which axis becomes which; a vector, or rows, of something for each axis."""
+    b, old, new = n.b, n.text("src_format"), n.text("dst_format")
+    if sorted(old) != sorted(new) or len(set(old)) != len(old) or len(old) not in (4, 5):
+        raise Refusal("its layouts do not fit each other")
+    if n.op == "DataFormatDimMap":
+        count = len(old)
+        order = b.const([new.index(one) for one in old], n.dtype)
+        axes = b.int64(n.x)
+        places = b.op("Mod", axes, b.const(count))
+        is_in = b.op("Less", axes, b.const(count), dtype=BOOL)
+        far = b.op("Where", is_in, places, b.const(count), dtype=INT64)  # what is too large is refused
+        return b.op("Gather", order, far, axis=0)
+    size = (n.x.dims or (None,))[0]
+    if size == len(old) - 2:
+        old, new = (text.replace("N", "").replace("C", "") for text in (old, new))
+    elif size != len(old):
+        raise Refusal("its rows are not known to be one for each axis")
+    return b.op("Gather", n.x, b.const([old.index(one) for one in new]), axis=0)
 
 
 @lowering("ZerosLike OnesLike")
@@ -494,7 +534,7 @@ def _like(n: NodeContext) -> Val:
     b = n.b
     if n.x.dtype.name == "string":
         raise Refusal("it is not lowered for string")
-    return b.op("Expand", b.const(int(n.op == "OnesLike"), n.x.dtype), b.shape(n.x))
+    return b.cast(b.op("Expand", _expanded(b, b.const(int(n.op == "OnesLike"), n.x.dtype)), b.shape(n.x)), n.dtype)
 
 
 @lowering("BroadcastTo")
@@ -504,7 +544,7 @@ def _broadcast_to(n: NodeContext) -> Val:
         pairs = list(zip(own[::-1], sizes[::-1], strict=False))
         if len(own) > len(sizes) or any(isinstance(a, int) and a != 1 and c == 1 for a, c in pairs):
             raise Refusal("its target is smaller than what it has")
-    found = n.b.op("Expand", n.x, n.b.int64(n.y))
+    found = n.b.cast(n.b.op("Expand", _expanded(n.b, n.x), n.b.int64(n.y)), n.dtype)
     if sizes is not None and own is not None and all(_fits(one, other) for one, other in pairs):
         return found
     return n.b.op("Reshape", found, n.b.int64(n.y), allowzero=1)  # fails where the target is smaller
@@ -517,12 +557,17 @@ def _fits(own: Size, size: Size) -> bool:
 
 @lowering("BroadcastArgs")
 def _broadcast_args(n: NodeContext) -> Val:
+    """The run fails where neither of two sizes is 1 and they differ."""
     b = n.b
     if n.x.dims is None or n.x.dims != n.y.dims:
         raise Refusal("its shapes have different ranks")
     x, y = b.int64(n.x), b.int64(n.y)
     is_one = b.op("Equal", x, b.const(1), dtype=BOOL)
-    return b.narrow(b.op("Where", is_one, y, x, dtype=INT64), n.dtype)
+    found = b.op("Where", is_one, y, x, dtype=INT64, dims=n.out.dims)
+    fits = b.op("Or", b.op("Equal", y, b.const(1), dtype=BOOL), b.op("Equal", y, found, dtype=BOOL))
+    wrong = b.cast(b.op("Not", fits, dtype=BOOL), INT32)
+    most = b.op("ReduceMax", b.concat([wrong, b.const([0], INT32)], 0), keepdims=0)
+    return b.narrow(b.asserted(found, b.op("Equal", most, b.const(0, INT32), dtype=BOOL)), n.dtype)
 
 
 @lowering("Range")
@@ -636,15 +681,17 @@ def _where(n: NodeContext) -> Val:
     return b.op("Transpose", b.op("NonZero", truth, dtype=INT64), perm=(1, 0))
 
 
-@lowering("Unique UniqueWithCounts")
+@lowering("Unique UniqueWithCounts UniqueV2 UniqueWithCountsV2")
 def _unique(n: NodeContext) -> list[Val]:
     b = n.b
+    if n.op.endswith("V2") and (n.x.rank != 1 or any(axis not in (0, -1) for axis in n.y.integers("its axis"))):
+        raise Refusal("its rows are no numbers")
     if n.x.dtype.name.startswith(("float", "bfloat")):
         raise Refusal("onnxruntime takes NaN for one and the same, TensorFlow does not")
     kind = widened(n.x.dtype, ("int64", "string"))
     found = b.ops("Unique", b.cast(n.x, kind), dtypes=(kind, INT64, INT64, INT64), sorted=0)
     index = n.dtypes[1] or INT32
-    more = [b.narrow(found[3], index)] if n.op == "UniqueWithCounts" else []
+    more = [b.narrow(found[3], index)] if n.op.startswith("UniqueWithCounts") else []
     return [b.cast(found[0], n.dtype), b.narrow(found[2], index), *more]
 
 
@@ -747,29 +794,3 @@ def _batch_to_space(n: NodeContext) -> Val:
         found = b.slice(found, starts, ends, list(range(1, count + 1)))
     found.known = Known(tuple(dims))
     return found
-
-
-@lowering("MatrixBandPart")
-def _band(n: NodeContext) -> Val:
-    b, x = n.b, n.x
-    low, high = n.y.integer("how many diagonals below"), n.inputs[2].integer("how many diagonals above")
-    if n.y.dims != () or n.inputs[2].dims != ():
-        raise Refusal("how many diagonals is no scalar")
-    kind = INT64 if x.dtype.name == "bool" else widened(x.dtype, ("float32", "float64", "int64"))
-    found = b.cast(x, kind)
-    if high >= 0:
-        found = b.op("Trilu", found, _diagonal(b, x, high, -1), upper=0)
-    if low >= 0:
-        found = b.op("Trilu", found, b.op("Neg", _diagonal(b, x, low, -2)) if low else b.const(0), upper=1)
-    return b.cast(found, x.dtype) if found is not x else b.op("Identity", x)
-
-
-def _diagonal(b: Builder, x: Val, number: int, axis: int) -> Val:
-    """A number of diagonals, which must not be over the size of an axis."""
-    size = None if x.dims is None else x.dims[axis]
-    if not number or (isinstance(size, int) and number <= size):
-        return b.const(number)
-    if isinstance(size, int):
-        raise Refusal("it has fewer diagonals")
-    there = b.squeeze(b.slice(b.shape(x), [axis], [axis + 1 or _FAR], [0]), [0])
-    return b.asserted(b.const(number), b.op("LessOrEqual", b.const(number), there, dtype=BOOL))

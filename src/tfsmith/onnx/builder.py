@@ -7,7 +7,7 @@ is there channels first is transposed only for who needs it otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
@@ -20,6 +20,8 @@ from tfsmith.ops.sizes import Dims, Known
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from tfsmith.onnx.lower import Driver
 
 __all__ = ["BOOL", "FLOAT32", "INT32", "INT64", "Builder", "Refusal", "Scope", "Val", "onnx_type"]
 
@@ -48,7 +50,15 @@ _Attr: TypeAlias = "int | float | str | bytes | bool | Sequence[int] | Sequence[
 
 
 class Refusal(Exception):  # the driver turns it into one line per op
-    """A node that has no form in ONNX; the text says why."""
+    """A node that has no form in ONNX; the text says why.
+
+    Attributes:
+        since: The version of ONNX' ops from which on it has one; 0 if it has none.
+    """
+
+    def __init__(self, text: str, since: int = 0) -> None:
+        super().__init__(text)
+        self.since = since
 
 
 def onnx_type(kind: DType) -> onnx_ir.DataType:
@@ -65,11 +75,18 @@ def onnx_type(kind: DType) -> onnx_ir.DataType:
 
 
 class Scope:
-    """A list of nodes that is being made: the graph itself, or the body of a branch or loop."""
+    """A list of nodes that is being made: the graph itself, or the body of a branch or loop.
+
+    Attributes:
+        outer: The list that has the node whose body it is.
+        nodes: The nodes.
+        conditions: Truths that must hold, or the run fails.
+    """
 
     def __init__(self, outer: Scope | None = None) -> None:
         self.outer = outer
         self.nodes: list[onnx_ir.Node] = []
+        self.conditions: list[Val] = []
 
     def sees(self, other: Scope) -> bool:
         """Whether values of another scope can be used here."""
@@ -399,6 +416,17 @@ class Builder:
         zero = self.op("Gather", self.const([0], x.dtype), place, axis=0)
         return self.op("Add", x, zero, known=x.known)
 
+    def guarded(self, x: Val, conditions: Sequence[Val]) -> Val:
+        """A tensor, if all of these truths hold; else the run fails, by an index that is out of range."""
+        if not conditions:
+            return x
+        holds = conditions[0]
+        for one in conditions[1:]:
+            holds = self.op("And", holds, one)
+        place = self.op("Cast", self.op("Not", self.reshape(holds, [])), dtype=INT64, to=onnx_type(INT64))
+        wide = self.op("Unsqueeze", x, self.const([0]))
+        return self.op("Gather", wide, place, axis=0, known=x.known)
+
     def indices(self, x: Val) -> Val:
         """Indices that are not below zero: ONNX counts those from behind, TensorFlow refuses them, and so does the run.
 
@@ -491,6 +519,48 @@ class Builder:
         """A reduction over these axes, of which there is at least one."""
         assert axes
         return self.op(op, x, self.const(sorted(axes)), keepdims=int(keep), known=known)
+
+    def running(
+        self,
+        driver: Driver,
+        start: Val,
+        rows: Val,
+        step: Callable[[Val, Val], Val],
+        name: str,
+        *,
+        is_before: bool = False,
+    ) -> tuple[Val, Val]:
+        """What comes of a start, row after row, and what it was after each row, stacked, or before it.
+
+        Args:
+            driver: Opens and closes the body of the loop.
+            start: The start.
+            rows: The rows.
+            step: What the next is, of what was before and a row.
+            name: What the loop is called.
+            is_before: Whether what was before each row is stacked.
+        """
+        dims = start.dims
+        count = self.squeeze(self.size(rows, 0), [0])
+        scope = driver.open_scope()
+        number = onnx_ir.Value(name=self.free_name(f"{name}/step"), type=onnx_ir.TensorType(onnx_type(INT64)))
+        goes_on = onnx_ir.Value(name=self.free_name(f"{name}/goes_on"), type=onnx_ir.TensorType(onnx_type(BOOL)))
+        total = onnx_ir.Value(name=self.free_name(f"{name}/total"), type=onnx_ir.TensorType(onnx_type(start.dtype)))
+        number.shape = goes_on.shape = onnx_ir.Shape(())
+        at, goes, before = (
+            self.given(Val(kind, Known(sizes), value, scope))
+            for kind, sizes, value in ((INT64, (), number), (BOOL, (), goes_on), (start.dtype, dims, total))
+        )
+        after = step(before, self.op("Gather", rows, at, axis=0, dims=dims))
+        stacked = before if is_before else after
+        graph = driver.close_scope([number, goes_on, total], [goes, after, stacked], f"{name}/body")
+        self.prefix = name
+        knowns = (Known(dims), Known(rows.dims))
+        last, made = self.ops("Loop", count, None, start, dtypes=(start.dtype,) * 2, knowns=knowns, body=graph)
+        size = None if rows.dims is None else rows.dims[0]
+        if not isinstance(size, int) or size == 0:  # without rows, onnxruntime forgets their shape
+            made = self.op("Reshape", made, self.shape(rows), known=Known(rows.dims), allowzero=1)
+        return last, made
 
     # channels first
 

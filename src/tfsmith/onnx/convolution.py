@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+
 from tfsmith.ir.tensor_views import ReshapedTensor
 from tfsmith.ir.types import Shape
-from tfsmith.onnx.builder import Refusal, Val
+from tfsmith.onnx.builder import INT64, Refusal, Val
 from tfsmith.onnx.elementwise import widened
 from tfsmith.onnx.registry import NodeContext, lowering
 from tfsmith.ops.sizes import Dims, Known, Size
@@ -15,6 +17,8 @@ from tfsmith.ops.sizes import Dims, Known, Size
 __all__ = ["from_first", "is_last", "to_first"]
 
 _SINGLE = ("float32",)
+_BOUNDED = ("Relu", "Clip", "Sigmoid", "Conv", "BatchNormalization")
+"""What gives -inf only where it was given it."""
 
 
 def is_last(n: NodeContext) -> bool:
@@ -177,7 +181,7 @@ def _transposed(n: NodeContext) -> Val:
     for size, out, width, stride, dilation in zip(_sizes(n, x), places, kernel, strides, dilations, strict=False):
         reach = (width - 1) * dilation + 1
         if not isinstance(size, int) or not isinstance(out, int):
-            raise Refusal("the sizes of its images are not known before it runs; give it a fixed input shape")
+            return _cut_to_size(n, kernel, strides, dilations)
         whole = (size - 1) * stride + reach
         if n.text("padding") == "EXPLICIT":
             raise Refusal("it is not lowered for the padding EXPLICIT")
@@ -207,6 +211,39 @@ def _transposed(n: NodeContext) -> Val:
     return from_first(n, b.cast(found, n.dtype))
 
 
+def _cut_to_size(n: NodeContext, kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> Val:
+    """A transposed convolution whose sizes are known only when it runs: all of it, then what is wanted of it."""
+    b, sizes, weights, x = n.b, *n.inputs[:3]
+    count = len(kernel) - 2
+    reaches = [(width - 1) * rate + 1 for width, rate in zip(kernel, dilations, strict=False)]
+    if n.text("padding") not in ("SAME", "VALID") or _channels(n, x) != kernel[-1]:
+        raise Refusal("it has explicit paddings or groups of channels, and no fixed sizes")
+    if any(reach < stride for reach, stride in zip(reaches, strides, strict=True)):
+        raise Refusal("its output has places that its input does not reach")
+    kind = widened(x.dtype, _SINGLE)
+    moved = b.transpose(weights, (count + 1, count, *range(count)))
+    found = b.op(
+        "ConvTranspose",
+        b.cast(to_first(n, x), kind),
+        b.cast(moved, kind),
+        kernel_shape=list(kernel[:count]),
+        strides=list(strides),
+        dilations=list(dilations),
+    )
+    start = 1 if is_last(n) else 2
+    wanted = b.op("Slice", b.int64(sizes), b.const([start]), b.const([start + count]), b.const([0]), dims=(count,))
+    before = b.const([0] * count)
+    whole = b.op("Slice", b.op("Shape", found, dtype=INT64), b.const([2]), b.const([2 + count]), b.const([0]))
+    if n.text("padding") == "SAME":
+        before = b.op("Div", b.op("Sub", whole, wanted), b.const(2), dims=(count,))
+    else:
+        more = b.op("Max", b.op("Sub", wanted, whole), b.const(0), dims=(count,))
+        found = b.op("Pad", found, b.concat([b.const([0] * (count + 4)), more], 0), b.const(0, kind))
+    ends = b.op("Add", before, wanted)
+    found = b.op("Slice", found, before, ends, b.const(list(range(2, 2 + count))))
+    return from_first(n, b.cast(found, n.dtype))
+
+
 @lowering("MaxPool MaxPoolV2 MaxPool3D AvgPool AvgPool3D")
 def _pool(n: NodeContext) -> Val:
     b, x = n.b, n.x
@@ -220,9 +257,54 @@ def _pool(n: NodeContext) -> Val:
     if n.op.startswith("Avg"):
         attrs["count_include_pad"] = 0
     op = "MaxPool" if n.op.startswith("Max") else "AveragePool"
-    if op == "MaxPool":
-        n.driver.notes["MaxPool: of NaN and infinities, runtimes make other numbers than TensorFlow"] = None
     found = b.op(op, b.cast(to_first(n, x), kind), kernel_shape=kernel, strides=strides, **attrs)
+    if op == "MaxPool":
+        n.driver.notes["MaxPool: of NaN, runtimes make other numbers than TensorFlow"] = None
+        found = _at_least(n, found)
+    return from_first(n, b.cast(found, n.dtype))
+
+
+def _at_least(n: NodeContext, found: Val) -> Val:
+    """The greatest of windows, which TensorFlow starts at the least number that there is, and not at -inf."""
+    maker = n.x.main_value()
+    maker = None if maker is None else maker.producer()
+    if (maker is not None and maker.op_type in _BOUNDED) or n.x.dtype.name not in ("float32", "float64"):
+        return found
+    least = float(numpy.finfo(n.x.dtype.numpy()).min)
+    return n.b.op("Max", found, n.b.const(least, found.dtype))
+
+
+@lowering("MaxPoolWithArgmax")
+def _pool_with_places(n: NodeContext) -> list[Val]:
+    """ONNX counts places channel by channel, TensorFlow pixel by pixel."""
+    b, x = n.b, n.x
+    n.allow("float32")
+    kernel, strides = n.ints("ksize")[1:3], n.ints("strides")[1:3]
+    height, width, depth = (b.size(x, at) for at in (1, 2, 3))
+    attrs = _padding(n, list((x.dims or ())[1:3]), kernel, strides, [1, 1])
+    found, places = b.ops(
+        "MaxPool", b.first(x), dtypes=(x.dtype, INT64), kernel_shape=kernel, strides=strides, **attrs
+    )  # fmt: skip
+    area = b.op("Mul", height, width)
+    pixel = b.op("Mod", places, area)
+    channel = b.op("Mod", b.op("Div", places, area), depth)
+    if n.attr("include_batch_in_index"):
+        image = b.op("Div", places, b.op("Mul", area, depth))
+        pixel = b.op("Add", pixel, b.op("Mul", image, area))
+    moved = b.op("Add", b.op("Mul", pixel, depth), channel)
+    n.driver.notes["MaxPool: of NaN, runtimes make other numbers than TensorFlow"] = None
+    return [from_first(n, _at_least(n, found)), b.narrow(from_first(n, moved, 1), n.dtypes[1] or INT64)]
+
+
+@lowering("BatchNormWithGlobalNormalization")
+def _old_batch_norm(n: NodeContext) -> Val:
+    b, x, mean, variance, offset, scale = n.b, *n.inputs
+    kind = widened(x.dtype, _SINGLE)
+    if not n.attr("scale_after_normalization"):
+        scale = b.op("Expand", b.const(1, kind), b.shape(mean), dims=mean.dims)
+    given = (b.cast(one, kind) for one in (scale, offset, mean, variance))
+    epsilon = float(n.attr("variance_epsilon"))
+    found = b.op("BatchNormalization", b.cast(b.first(x), kind), *given, epsilon=epsilon)
     return from_first(n, b.cast(found, n.dtype))
 
 

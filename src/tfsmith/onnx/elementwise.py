@@ -6,13 +6,14 @@ rounded once, which gives the same; a type without such a way is refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from tfsmith.ir.types import DType, dtype_named
 from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, Builder, Refusal, Val
-from tfsmith.onnx.registry import NodeContext, lowering
+from tfsmith.onnx.registry import Complex, NodeContext, lowering
 
-__all__ = ["COUNTED", "FLOATS", "NUMBERS", "widened"]
+__all__ = ["COUNTED", "FLOATS", "NUMBERS", "arc_tangent", "widened"]
 
 FLOATS = ("float32", "float64")
 NUMBERS = ("float32", "float64", "int32", "int64")
@@ -61,7 +62,9 @@ def _binary(n: NodeContext) -> Val:
     op, kinds = _PLAIN_BINARY[n.op]
     wraps = op in ("Add", "Sub", "Mul")
     if n.x.dtype.name == "string":
-        raise Refusal("ONNX joins strings only in opset 20")
+        if n.op not in ("Add", "AddV2") or n.b.opset < 20:
+            raise Refusal("ONNX joins strings from opset 20 on", 20 if n.op in ("Add", "AddV2") else 0)
+        return n.b.op("StringConcat", n.x, n.y)
     if op == "Div" and n.x.dtype.name not in (*FLOATS, "float16", "bfloat16"):
         raise Refusal(f"it is not lowered for {n.x.dtype.name}")
     if op in ("Max", "Min") and widened(n.x.dtype, kinds).name == "int64":  # onnxruntime looks at 32 bits of them
@@ -283,13 +286,68 @@ def _erfc(n: NodeContext) -> Val:
     x = b.cast(n.x, kind)
     size = b.op("Abs", x)
     t = b.op("Reciprocal", b.op("Add", b.op("Mul", size, b.const(0.5, kind)), b.const(1, kind)))
-    total = b.const(_ERFC[-1], kind)
-    for one in _ERFC[-2::-1]:
-        total = b.op("Add", b.op("Mul", total, t), b.const(one, kind))
+    total = _polynomial(b, t, _ERFC[::-1])
     power = b.op("Exp", b.op("Sub", total, b.op("Mul", size, size)))
     tail = b.op("Mul", t, power)
     is_less = b.op("Less", x, b.const(0, kind), dtype=BOOL)
     return b.cast(b.op("Where", is_less, b.op("Sub", b.const(2, kind), tail), tail, dtype=kind), n.dtype)
+
+
+@lowering("Atan2", elementwise=True)
+def _atan2(n: NodeContext) -> Val:
+    return _computed(n, ("float32",), lambda y, x: arc_tangent(n.b, y, x))
+
+
+def arc_tangent(b: Builder, y: Val, x: Val) -> Val:
+    """The angle of the point (x, y), of float32: that of its sizes, turned into its quadrant."""
+
+    def is_negative(value: Val) -> Val:
+        below = b.op("Less", value, zero, dtype=BOOL)
+        return b.op("Or", below, b.op("Less", b.op("Reciprocal", value), zero, dtype=BOOL))  # zeros have signs, too
+
+    zero, one = b.const(0, FLOAT32), b.const(1, FLOAT32)
+    tall, broad = b.op("Abs", y), b.op("Abs", x)
+    both = b.op("Equal", tall, broad, dtype=BOOL)
+    slope = b.op("Where", both, one, b.op("Div", tall, broad), dtype=FLOAT32)
+    is_origin = b.op("And", both, b.op("Equal", tall, zero, dtype=BOOL))
+    angle = b.op("Where", is_origin, zero, b.op("Atan", slope), dtype=FLOAT32)
+    turned = b.op("Sub", b.const(math.pi, FLOAT32), angle)
+    angle = b.op("Where", is_negative(x), turned, angle, dtype=FLOAT32)
+    return b.op("Where", is_negative(y), b.op("Neg", angle), angle, dtype=FLOAT32)
+
+
+_QUANTILE_NEAR = (
+    2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503, -0.00417768164,
+    0.246640727, 1.50140941,
+)  # fmt: skip
+_QUANTILE_FAR = (
+    -0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613, 0.00943887047,
+    1.00167406, 2.83297682,
+)  # fmt: skip
+"""The inverse of erf, over its argument, in w = -log(1 - x x): in w - 2.5 below 5, else in sqrt(w) - 3 (Giles)."""
+
+
+@lowering("Erfinv", elementwise=True)
+def _erfinv(n: NodeContext) -> Val:
+    b, kind = n.b, dtype_named("float64")
+    n.allow("float32", "float16", "bfloat16")
+    x = b.cast(n.x, kind)
+    one = b.const(1, kind)
+    far = b.op("Neg", b.op("Log", b.op("Mul", b.op("Sub", one, x), b.op("Add", one, x))))
+    near = _polynomial(b, b.op("Sub", far, b.const(2.5, kind)), _QUANTILE_NEAR)
+    behind = _polynomial(b, b.op("Sub", b.op("Sqrt", far), b.const(3, kind)), _QUANTILE_FAR)
+    is_near = b.op("Less", far, b.const(5, kind), dtype=BOOL)
+    found = b.op("Mul", x, b.op("Where", is_near, near, behind, dtype=kind))
+    is_end = b.op("Equal", b.op("Abs", x), one, dtype=BOOL)
+    infinite = b.op("Mul", x, b.const(math.inf, kind))
+    return b.cast(b.op("Where", is_end, infinite, found, dtype=kind), n.dtype)
+
+
+def _polynomial(b: Builder, x: Val, factors: Sequence[float]) -> Val:
+    found = b.const(factors[0], x.dtype)
+    for one in factors[1:]:
+        found = b.op("Add", b.op("Mul", found, x), b.const(one, x.dtype))
+    return found
 
 
 # Activations
@@ -350,7 +408,7 @@ def _equal(n: NodeContext) -> Val:
         raise Refusal("shapes that do not fit are unequal, which ONNX cannot say")
     if n.x.dtype.name == "string":
         if b.opset < 19:
-            raise Refusal("ONNX compares strings from opset 19 on")
+            raise Refusal("ONNX compares strings from opset 19 on", 19)
         found = b.op("Equal", n.x, n.y, dtype=BOOL)
     else:
         kind = widened(n.x.dtype, (*NUMBERS, "bool"), wraps=True)
@@ -363,6 +421,32 @@ def _fit(x: Val, y: Val) -> bool:
         return False
     pairs = zip(x.dims[::-1], y.dims[::-1], strict=False)
     return all(one == other or 1 in (one, other) for one, other in pairs)
+
+
+@lowering("ApproximateEqual", elementwise=True)
+def _nearly(n: NodeContext) -> Val:
+    b = n.b
+    kind = widened(n.x.dtype, NUMBERS)
+    if n.x.dims is None or n.x.dims != n.y.dims:
+        raise Refusal("its shapes are not known to be the same")
+    far = b.op("Abs", b.op("Sub", b.cast(n.x, kind), b.cast(n.y, kind)))
+    wide = far if kind.name in FLOATS else b.cast(far, dtype_named("float64"))
+    return b.op("Less", wide, b.const(float(n.attr("tolerance")), wide.dtype), dtype=BOOL)
+
+
+@lowering("Bucketize")
+def _bucketize(n: NodeContext) -> Val:
+    """How many of the bounds are not above each number."""
+    b = n.b
+    kind = widened(n.x.dtype, NUMBERS)
+    kind = dtype_named("float64") if kind.name.startswith("int") else kind
+    borders = [float(one) for one in n.attr("boundaries") or ()]
+    if borders != sorted(borders):
+        raise Refusal("its boundaries are not sorted")
+    bounds = b.const(borders, kind)
+    wide = b.unsqueeze(b.cast(n.x, kind), [n.x.rank])
+    is_past = b.op("GreaterOrEqual", wide, bounds, dtype=BOOL)
+    return b.op("ReduceSum", b.cast(is_past, INT32), b.const([n.x.rank]), keepdims=0)
 
 
 @lowering("LogicalAnd LogicalOr LogicalNot", elementwise=True)
@@ -420,6 +504,12 @@ def _cast(n: NodeContext) -> Val:
         return b.op("Identity", x)
     if "string" in (x.dtype.name, kind.name):
         raise Refusal("strings are not cast")
+    if kind.name in ("complex64", "complex128"):
+        part = dtype_named("float32" if kind.name == "complex64" else "float64")
+        found = Val(kind, n.out, None, None)
+        real = b.cast(x, part)
+        found.held = Complex(real, b.op("Mul", real, b.const(0, part), known=n.out))
+        return found
     if kind.name == "bool" and x.dtype.name in ("float16", "bfloat16"):
         x = b.cast(x, FLOAT32)
     return b.cast(x, kind)

@@ -16,7 +16,7 @@ from tfsmith.ir.tensor import Tensor
 from tfsmith.ir.types import DType, Shape
 from tfsmith.onnx.builder import FLOAT32, SMALL, Builder, Refusal, Scope, Val, onnx_type
 from tfsmith.onnx.raised import Gelu, Norm, find_raised
-from tfsmith.onnx.registry import NodeContext, lowerings
+from tfsmith.onnx.registry import NodeContext, lowering_of
 from tfsmith.onnx.tf1_flow import Tf1Flow, has_tf1_flow
 from tfsmith.ops import ORDERING, PASSES_ON, WITHOUT_OUTPUTS
 from tfsmith.ops.shapes import infer
@@ -76,11 +76,12 @@ class LowerOptions:
 
 @record
 class Lacking:
-    """What has no form in ONNX: an op, its nodes, and why."""
+    """What has no form in ONNX: an op, its nodes, why, and the version of ONNX' ops that has one (0: none)."""
 
     op: str
     nodes: tuple[str, ...]
     reason: str
+    since: int = 0
 
 
 @record(eq=False)
@@ -128,6 +129,7 @@ class Driver:
         self.b = Builder(options.opset)
         self._options = options
         self._lacks: dict[tuple[str, str], list[str]] = {}
+        self._since: dict[tuple[str, str], int] = {}
         self._depth = 0
         self._where = ""
         self._raised = find_raised(graph)
@@ -155,8 +157,13 @@ class Driver:
             env[tensor] = b.given(Val(kind, Known(names[given.key]), value, b.root))
         self.lower_body(self.graph, env, [parse_input(given.tensor) for given in outputs])
         taken: set[int] = {id(value) for value in fed}
+        ends = [env.get(parse_input(given.tensor)) for given in outputs]
+        for given, val in zip(outputs, self._guarded([one for one in ends if one is not None]), strict=False):
+            if None not in ends:
+                env[parse_input(given.tensor)] = val
         made = [self._output(given, env, taken) for given in outputs]
-        lacks = tuple(Lacking(op, tuple(nodes), reason) for (op, reason), nodes in self._lacks.items())
+        since = self._since
+        lacks = tuple(Lacking(key[0], tuple(nodes), key[1], since.get(key, 0)) for key, nodes in self._lacks.items())
         nodes = _used(b.root.nodes, made)
         used = {id(value) for node in _all_nodes(nodes) for value in node.inputs if value is not None}
         used |= {id(value) for value in _returned(nodes)} | {id(value) for value in made}
@@ -172,7 +179,25 @@ class Driver:
             ir_version=_IR_VERSIONS[self._options.opset],
         )
         weights = {name: tensor for name, (value, tensor) in b.initializers.items() if id(value) in used}
+        if not lacks:
+            self._complete(model, weights)
         return Lowered(model, weights, lacks, tuple(self.notes))
+
+    def _complete(self, model: onnx_ir.Model, weights: Mapping[str, Tensor]) -> None:
+        """Gives each size of an output that nobody knows a name, and asks ONNX' own inference for ranks."""
+        unknown = [value for value in model.graph.outputs if value.shape is None]
+        found = _inferred_outputs(model, weights) if unknown else {}
+        for value in model.graph.outputs:
+            if value.shape is None and found.get(str(value.name)) is None:
+                told = f"the rank of output {value.name!r} is not known before it runs"
+                self.notes[f"{told}: runtimes take it, onnx.checker does not"] = None
+                continue
+            sizes = list(found[str(value.name)] or ()) if value.shape is None else [*value.shape]
+            named = [
+                size if isinstance(size, int) else getattr(size, "value", size) or f"{value.name}_size_{at}"
+                for at, size in enumerate(sizes)
+            ]
+            value.shape = onnx_ir.Shape(named)
 
     def _output(self, given: Given, env: Mapping[Endpoint, Val], taken: set[int]) -> onnx_ir.Value:
         """An output under its key."""
@@ -196,6 +221,16 @@ class Driver:
         dims = found.dims if found.dims is not None else Known.of(given.shape).dims
         value.shape = _shape(dims)
         return value
+
+    def _guarded(self, outputs: Sequence[Val]) -> list[Val]:
+        """The outputs of the scope that is open; one of them is there only if its conditions hold."""
+        found, conditions = list(outputs), self.b.scope.conditions
+        at = next((at for at, one in enumerate(found) if one.held is None and one.dtype.name != "string"), None)
+        if conditions and at is None:
+            self.notes["Assert only stops a run, and no output is there to do so: it is left out"] = None
+        elif conditions and at is not None and not self._lacks:
+            found[at] = self.b.guarded(found[at], conditions)
+        return found
 
     def _lack(self, node: str, op: str, reason: str) -> None:
         nodes = self._lacks.setdefault((op, reason), [])
@@ -270,8 +305,8 @@ class Driver:
     def lower_node(self, body: Body, node: Node, env: dict[Endpoint, Val]) -> None:
         """Lowers a node; what has no form is noted down, so that all of it is found in one go."""
         if node.op in WITHOUT_OUTPUTS or node.op in ORDERING:
-            if node.op == "Assert" and not self._always_holds(body, node, env):
-                self.notes["Assert only stops a run, which ONNX cannot: it is left out"] = None
+            if node.op == "Assert":
+                self._assert(body, node, env)
             return
         if node.op == "Const":
             env[Endpoint(node.name, 0)] = self._constant(node)
@@ -292,17 +327,20 @@ class Driver:
                 raise Refusal("an input is not there")
             found = self._lowered(node, attrs, given, dtypes, definition is None)
         except Refusal as refused:
+            self._since[(node.op, str(refused))] = refused.since
             self.refuse(node, str(refused), env, dtypes)
             return
         for number, one in enumerate(found):
             if one is not None:
                 env[Endpoint(node.name, number)] = one
 
-    @staticmethod
-    def _always_holds(body: Body, node: Node, env: Mapping[Endpoint, Val]) -> bool:
-        """Whether shapes or constants decide that a condition holds."""
+    def _assert(self, body: Body, node: Node, env: dict[Endpoint, Val]) -> None:
+        """Takes note of a condition, unless shapes or constants decide that it holds."""
         found = env.get(body.resolve(node.data_inputs[0])) if node.data_inputs else None
-        return found is not None and found.array is not None and bool(found.array.all())
+        if found is None or found.held is not None:
+            self.refuse(node, "its condition is not there", env)
+        elif found.array is None or not bool(found.array.all()):
+            self.b.scope.conditions.append(found)
 
     def _is_raised(self, node: Node, env: dict[Endpoint, Val]) -> bool:
         """Emits what ONNX has one op for; false if the node is not such."""
@@ -372,7 +410,7 @@ class Driver:
             return self._custom(node, attrs, inputs, dtypes)
         if node.op in _HANDED_ON:
             return inputs[: len(dtypes)]
-        lowering = lowerings().get(node.op)
+        lowering = lowering_of(node.op, inputs)
         if lowering is None:
             raise Refusal("it has no lowering" if not is_unknown else "TensorFlow has no such op")
         known = _inferred(node, attrs, inputs, max(len(dtypes), 1))
@@ -423,6 +461,8 @@ class Driver:
     ) -> list[Val | None] | None:
         """The outputs as constants, where shapes or constants decide them; None if they do not."""
         kind = dtypes[0] if len(dtypes) == 1 else None
+        if node.op == "BroadcastArgs" and any(one.array is None for one in inputs):
+            return None  # it refuses what does not fit, though what it gives be known
         if kind is not None and kind.name in ("int32", "int64") and known[0].numbers is not None:
             sizes = known[0].shape.dims
             if known[0].shape.is_static and sizes is not None:
@@ -487,7 +527,8 @@ class Driver:
         b, scope = self.b, self.b.scope
         assert scope.outer is not None
         made: list[onnx_ir.Value] = []
-        for val in outputs:
+        guarded = self._guarded(outputs)
+        for val in guarded:
             value = b.value(val)
             if value.producer() not in scope.nodes or any(value is one for one in made):
                 value = b.value(b.op("Identity", val, known=val.known))
@@ -584,6 +625,25 @@ def _size_names(inputs: Sequence[Given]) -> dict[str, Dims]:
             size if size >= 0 else (names[at] if at < 2 and names[at] else f"{own}size_{at}")
             for at, size in enumerate(dims)
         )
+    return found
+
+
+def _inferred_outputs(model: onnx_ir.Model, weights: Mapping[str, Tensor]) -> dict[str, Sequence[int | None] | None]:
+    """The sizes of the outputs, as ONNX' own inference finds them; it is handed the elements of small weights only."""
+    import onnx
+
+    proto = onnx_ir.serde.serialize_model(model)
+    for name, tensor in weights.items():
+        kind, sizes = onnx_type(tensor.dtype), tensor.shape.dims or ()
+        if tensor.dtype.name != "string" and (tensor.shape.elements or 0) <= SMALL:
+            proto.graph.initializer.append(onnx.numpy_helper.from_array(tensor.numpy(), name))
+        else:
+            proto.graph.value_info.append(onnx.helper.make_tensor_value_info(name, int(kind), sizes))
+    found: dict[str, Sequence[int | None] | None] = {}
+    for value in onnx.shape_inference.infer_shapes(proto, data_prop=True).graph.output:
+        told = value.type.tensor_type
+        dims = [one.dim_value if one.HasField("dim_value") else None for one in told.shape.dim]
+        found[value.name] = dims if told.HasField("shape") else None
     return found
 
 

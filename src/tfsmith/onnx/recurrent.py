@@ -2,14 +2,15 @@
 
 It is the body as ONNX that is looked at, so that it does not matter how the loop was spelled: by Keras, as a While with
 lists of tensors, or by TensorFlow 1, with arrays. A step must read its row of the input, compute the gates as sums of
-products, and give the new state; the loop must go over all rows. What differs in anything (masks, projections, another
+products, and give the new state; the loop must go over all rows, or end with the longest of the lengths that sequences
+have, after which the state stays and the output is zero. What differs in anything (masks, projections, another
 activation than ONNX has) stays a loop.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy
@@ -18,7 +19,7 @@ import onnx_ir
 from tfsmith.ir.tensor import ArrayTensor, Tensor
 from tfsmith.ir.tensor_views import JoinedTensor, PartTensor, ReshapedTensor, TransposedTensor
 from tfsmith.ir.types import Shape
-from tfsmith.onnx.builder import FLOAT32, Builder, Val
+from tfsmith.onnx.builder import FLOAT32, INT32, Builder, Val
 from tfsmith.ops.sizes import Known
 from tfsmith.records import record
 
@@ -29,6 +30,7 @@ __all__ = ["LoopBody", "recurrent"]
 
 _ACTIVATIONS = ("Sigmoid", "Tanh", "Relu", "Softsign", "Softplus")
 _HANDS_ON = ("Identity",)
+_SAME_TRUTHS = ("Identity", "Reshape", "Squeeze", "Unsqueeze")
 _SAME_NUMBER = ("Identity", "Cast", "Reshape", "Squeeze", "Unsqueeze")
 _END = 2**31
 _ALL = (0, _END)
@@ -202,14 +204,62 @@ class _Cell(ABC):
         self.state = state
         self.h = loop.carried[state][1]
         self.x: Val | None = None
-        after = loop.source(loop.carried[state][2])
-        if any(loop.source(item) is not after for item in loop.items.values()):
+        self.lengths: onnx_ir.Value | None = None
+        after = self.after_step(state)
+        if any(self._unmasked(item, self._is_zero) is not after for item in loop.items.values()):
             raise _No
         self.size = self._width(loop.carried[state][0].known)
 
     @abstractmethod
     def emit(self) -> _Results:
         """Emits the op: what the loop carries, and what it stacks."""
+
+    # lengths
+
+    def after_step(self, at: int) -> onnx_ir.Value:
+        """What a step makes of a tensor that is carried, behind what keeps it as it was once a sequence has ended."""
+        _, before, after = self.loop.carried[at]
+        return self._unmasked(after, lambda kept: kept is before)
+
+    def _unmasked(self, value: onnx_ir.Value, is_kept: Callable[[onnx_ir.Value], bool]) -> onnx_ir.Value:
+        """What a value is while its sequence goes on; its lengths are noted down.
+
+        Args:
+            value: The value.
+            is_kept: Whether it may be this afterwards.
+        """
+        node = self.loop.maker(value)
+        if node is None or node.domain or node.op_type != "Where":
+            if self.lengths is not None:
+                raise _No
+            return self.loop.source(value)
+        ended = self.loop.maker(node.inputs[0], _SAME_TRUTHS)
+        kept, new = node.inputs[1], node.inputs[2]
+        if ended is None or ended.op_type != "GreaterOrEqual" or kept is None or new is None:
+            raise _No
+        step, lengths = ended.inputs[0], ended.inputs[1]
+        if step is None or lengths is None or self.loop.counter_of(step) is None or self.loop.is_inside(lengths):
+            raise _No
+        lengths = self.loop.source(lengths)
+        known = self.b.val_of(lengths).dims
+        if known is None or len(known) != 1 or self.lengths not in (None, lengths):
+            raise _No
+        self.lengths = lengths
+        if not is_kept(self.loop.source(kept)):
+            raise _No
+        return self.loop.source(new)
+
+    def _is_zero(self, value: onnx_ir.Value) -> bool:
+        """Whether a value is zeros."""
+        found = self.b.const_of(self.loop.source(value, (*_HANDS_ON, "Expand", "Reshape")))
+        return found is not None and found.size > 0 and not found.any()
+
+    def _is_longest(self, value: onnx_ir.Value) -> bool:
+        """Whether a number is the greatest of the lengths."""
+        maker = self.loop.source(value, _SAME_NUMBER).producer()
+        if self.lengths is None or maker is None or maker.op_type != "ReduceMax" or maker.inputs[0] is None:
+            return False
+        return self.loop.source(maker.inputs[0], _SAME_NUMBER) is self.loop.source(self.lengths, _SAME_NUMBER)
 
     @staticmethod
     def _width(known: Known) -> int:
@@ -451,7 +501,7 @@ class _Cell(ABC):
             x,
             *matrices,
             b.weight(ArrayTensor(FLOAT32, biases[None]), f"{name}/bias"),
-            None,
+            None if self.lengths is None else b.cast(b.val_of(self.lengths), INT32),
             *initial,
             dtypes=[FLOAT32] * (1 + len(states)),
             knowns=knowns,
@@ -460,9 +510,10 @@ class _Cell(ABC):
             **attrs,
         )
         rows = b.squeeze(found[0], [1])
-        b.keep_last_row(rows, found[1])
+        if self.lengths is None:
+            b.keep_last_row(rows, found[1])
         after: dict[int, Val] = {at: b.squeeze(one, [0]) for at, one in zip(states, found[1:], strict=True)}
-        count = b.squeeze(b.size(x, 0), [0])
+        count = b.squeeze(b.size(x, 0), [0]) if self.lengths is None else b.val_of(loop.limits()[0])
         for at in loop.counters:
             after[at] = b.cast(count, loop.carried[at][0].dtype)
         return [after[at] for at in loop.carried], [rows for _ in loop.items]
@@ -481,7 +532,7 @@ class _Cell(ABC):
             all(self._is_length(end, length) for end in rest)
             and bool(rest)
             and all(
-                any(end is not None and self._is_length(end, length) for end in above.inputs)
+                any(end is not None and (self._is_length(end, length) or self._is_longest(end)) for end in above.inputs)
                 for one in most
                 if (above := one.producer()) is not None
             )
@@ -502,8 +553,8 @@ class _Lstm(_Cell):
     def __init__(self, loop: LoopBody, state: int, memory: int) -> None:
         super().__init__(loop, state)
         self.memory = memory
-        _, self.c, after = loop.carried[memory]
-        self.after = loop.source(after)
+        self.c = loop.carried[memory][1]
+        self.after = self.after_step(memory)
 
     def emit(self) -> _Results:
         """Emits it, with ONNX' order of gates: i, o, f, c."""
@@ -527,7 +578,7 @@ class _Lstm(_Cell):
 
     def _outputs(self) -> tuple[onnx_ir.Value, str]:
         """The gate of the output, and the activation of the memory."""
-        one, other = self.operands(self.loop.carried[self.state][2], "Mul")
+        one, other = self.operands(self.after_step(self.state), "Mul")
         for gate, memory in ((one, other), (other, one)):
             maker = self.loop.maker(memory)
             if maker is None or maker.op_type not in _ACTIVATIONS or maker.inputs[0] is None:
@@ -544,7 +595,7 @@ class _Gru(_Cell):
 
     def emit(self) -> _Results:
         """Emits it, with ONNX' order of gates: z, r, h."""
-        one, other = self.operands(self.loop.carried[self.state][2], "Add")
+        one, other = self.operands(self.after_step(self.state), "Add")
         if self.h not in self.operands(one, "Mul"):
             one, other = other, one
         z = self.beside(one, self.h)
@@ -596,7 +647,7 @@ class _Rnn(_Cell):
 
     def emit(self) -> _Results:
         """Emits it."""
-        active = self.active(self.loop.carried[self.state][2])
+        active = self.active(self.after_step(self.state))
         return self.run([self.gate(active)], numpy.zeros(self.size, numpy.float32), (self.state,), (active.kind,))
 
 

@@ -50,10 +50,8 @@ def _reduce(n: NodeContext) -> Val:
         kind = INT64
     elif n.op == "Sum" and kind.name == "int64":
         return _whole_sum(n)
-    if n.op == "Prod" and kind.name.startswith("int") and n.x.known.values is None:
-        n.driver.notes["Prod: where a product of whole numbers overflows, onnxruntime makes another number of it"] = (
-            None
-        )
+    if n.op == "Prod" and kind.name.startswith("int"):
+        return _whole_product(n, kind)
     found = reduced(n, op, kind)
     if n.op in ("Max", "Min") and kind.name in FLOATS:
         return _with_nan(n, found, kind)
@@ -71,7 +69,7 @@ def _with_nan(n: NodeContext, found: Val, kind: DType) -> Val:
     count = reduced(n, "ReduceMax", INT32)
     n.inputs[0], n.dtypes[0] = x, kept
     is_there = b.op("Greater", count, b.const(0, INT32), dtype=BOOL)
-    return b.op("Where", is_there, b.const(float("nan"), found.dtype), found, dtype=found.dtype)
+    return b.cast(b.op("Where", is_there, b.const(float("nan"), kind), b.cast(found, kind), dtype=kind), n.dtype)
 
 
 def _whole_sum(n: NodeContext) -> Val:
@@ -88,6 +86,29 @@ def _whole_sum(n: NodeContext) -> Val:
         sums.append(reduced(n, "ReduceSum", INT64))
     n.inputs[0], n.dtypes[0] = x, kept
     return b.cast(b.op("Add", b.op("Mul", sums[0], half), sums[1]), n.dtype)
+
+
+def _whole_product(n: NodeContext, kind: DType) -> Val:
+    """A product of whole numbers, row by row: onnxruntime's own stops at the largest, where TensorFlow goes round."""
+    b, x = n.b, n.x
+    axes = sorted({axis_of(axis, x.rank) for axis in n.y.integers("its axes")})
+    if len(axes) < len(n.y.integers("its axes")):
+        raise Refusal("an axis stands twice")
+    if not axes:
+        return b.op("Identity", x)
+    others = [at for at in range(x.rank) if at not in axes]
+    moved = b.transpose(b.cast(x, kind), [*axes, *others])
+    sizes = [b.size(x, at) for at in others]
+    dims = tuple((x.dims or ())[at] for at in others)
+    rows = moved
+    if len(axes) > 1:
+        rows = b.op("Reshape", moved, b.concat([b.const([-1]), *sizes], 0), dims=(None, *dims))
+    whole = b.concat(sizes, 0) if sizes else b.const([])
+    start = b.op("Expand", b.const(1, kind), whole, dims=dims)
+    found = b.running(n.driver, start, rows, lambda total, row: b.op("Mul", total, row, dims=dims), n.node.name)[0]
+    if n.attr("keep_dims"):
+        found = b.unsqueeze(found, axes)
+    return b.cast(found, n.dtype)
 
 
 def reduced(n: NodeContext, op: str, kind: DType) -> Val:
@@ -167,6 +188,49 @@ def _cumsum(n: NodeContext) -> Val:
     axis = b.int64(n.y)
     found = b.op("CumSum", b.cast(n.x, kind), axis, exclusive=int(n.attr("exclusive")), reverse=int(n.attr("reverse")))
     return b.cast(found, n.dtype)
+
+
+@lowering("Cumprod CumulativeLogsumexp")
+def _running(n: NodeContext) -> Val:
+    """Step by step, as ONNX has a running sum only."""
+    b, x = n.b, n.x
+    axis = axis_of(n.y.integer("its axis"), x.rank)
+    if n.y.dims != ():
+        raise Refusal("its axis is no scalar")
+    is_product = n.op == "Cumprod"
+    kind = widened(x.dtype, NUMBERS if is_product else FLOATS, wraps=True)
+    order = [axis, *(at for at in range(x.rank) if at != axis)]
+    rows = b.transpose(b.cast(x, kind), order)
+    dims = tuple((x.dims or ())[at] for at in order)
+    if n.attr("reverse"):
+        rows = b.slice(rows, [-1], [-(2**63)], [0], [-1])
+        rows.known = Known(dims)
+    sizes = [b.size(x, at) for at in order[1:]]
+    whole = b.concat(sizes, 0) if sizes else b.const([])
+    start = b.op("Expand", b.const(1 if is_product else float("-inf"), kind), whole, dims=dims[1:])
+
+    def step(total: Val, row: Val) -> Val:
+        if is_product:
+            return b.op("Mul", total, row, dims=dims[1:])
+        return _log_sum(b, total, row, Known(dims[1:]))
+
+    found = b.running(n.driver, start, rows, step, n.node.name, is_before=bool(n.attr("exclusive")))[1]
+    found.known = Known(dims)
+    if n.attr("reverse"):
+        found = b.slice(found, [-1], [-(2**63)], [0], [-1])
+        found.known = Known(dims)
+    back = [order.index(at) for at in range(x.rank)]
+    return b.cast(b.transpose(found, back), n.dtype)
+
+
+def _log_sum(b: Builder, one: Val, other: Val, known: Known) -> Val:
+    """log(exp(x) + exp(y)), by the larger of them; of equal infinities, that infinity."""
+    is_more = b.op("Greater", one, other, dtype=BOOL)
+    most = b.op("Where", is_more, one, other, dtype=one.dtype)
+    least = b.op("Where", is_more, other, one, dtype=one.dtype)
+    more = b.op("Log", b.op("Add", b.op("Exp", b.op("Sub", least, most)), b.const(1, one.dtype)))
+    same = b.op("And", b.op("IsInf", most, dtype=BOOL), b.op("Equal", most, least, dtype=BOOL))
+    return b.op("Where", same, most, b.op("Add", most, more), dtype=one.dtype, known=known)
 
 
 @lowering("TopKV2 TopK")

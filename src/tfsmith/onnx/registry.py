@@ -17,7 +17,17 @@ from tfsmith.records import record
 if TYPE_CHECKING:
     from tfsmith.onnx.lower import Driver
 
-__all__ = ["Lowering", "NodeContext", "Result", "is_lowered", "lowering", "lowerings"]
+__all__ = [
+    "Complex",
+    "Lowering",
+    "NodeContext",
+    "Result",
+    "complex_lowering",
+    "is_lowered",
+    "lowering",
+    "lowering_of",
+    "lowerings",
+]
 
 _MODULES: tuple[str, ...] = (
     "elementwise",
@@ -27,13 +37,29 @@ _MODULES: tuple[str, ...] = (
     "convolution",
     "images",
     "boxes",
+    "segments",
+    "sparse",
+    "diagonals",
+    "strings",
+    "signal",
+    "quantize",
+    "random_numbers",
     "flow",
     "tables",
 )
 """The families; each module declares its lowerings when it is loaded."""
 _FOUND: dict[str, Lowering] = {}
+_OF_COMPLEX: dict[str, Lowering] = {}
 Result: TypeAlias = "Val | Sequence[Val | None]"
 _Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@record(eq=False)
+class Complex:
+    """What stands for complex numbers: their real and their imaginary parts."""
+
+    real: Val
+    imaginary: Val
 
 
 @record
@@ -59,6 +85,26 @@ def lowering(ops: str, *, elementwise: bool = False) -> Callable[[_Function], _F
         return function
 
     return declare
+
+
+def complex_lowering(ops: str) -> Callable[[_Function], _Function]:
+    """Declares the function that lowers these ops where complex numbers come in."""
+
+    def declare(function: _Function) -> _Function:
+        for op in ops.split():
+            assert op not in _OF_COMPLEX, f"{op} has two lowerings"
+            _OF_COMPLEX[op] = Lowering(function)
+        return function
+
+    return declare
+
+
+def lowering_of(op: str, inputs: Sequence[Val]) -> Lowering | None:
+    """The lowering of an op with these inputs; None if there is none."""
+    found = lowerings().get(op)
+    if any(isinstance(one.held, Complex) for one in inputs):
+        return _OF_COMPLEX.get(op)
+    return found
 
 
 @cache

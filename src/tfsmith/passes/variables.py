@@ -389,6 +389,10 @@ def _missing(model: Model, node: Node, key: str, where: str) -> NotFoundInModelE
         what = f"variable {node.name!r} has no value: there is no checkpoint"
         remedy = "pass the checkpoint that belongs to the graph ({checkpoint=PREFIX})"
         return NotFoundInModelError(what, path=model.path, where=where or None, remedy=remedy)
+    lost = ", ".join(file.name for file in model.checkpoint.missing) if model.checkpoint else ""
+    if lost:  # what it calls its variables may be in there
+        what = f"variable {node.name!r} has no value: {lost} is missing"
+        return NotFoundInModelError(what, path=path, where=where or None, remedy="copy all files of the checkpoint")
     what = f"the checkpoint has no value for variable {node.name!r}{named}"
     remedy = f"{there}; pass the checkpoint that belongs to the graph, or leave the variable out ({{excluded}})"
     return NotFoundInModelError(what, path=path, where=where or None, remedy=remedy)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError, nearest
-from tfsmith.ir.body import Body, FreeNames
+from tfsmith.ir.body import NODE_NAME, Body, FreeNames
 from tfsmith.ir.node import CONTROL, Attr, Endpoint, Node, is_index
 from tfsmith.ir.opdef import OpLookup, builtin_op, is_commutative
 from tfsmith.ir.recipe import ConstantQuery, NodeQuery, Pattern, Query, Recipe, TargetNode, Variant
@@ -181,7 +180,6 @@ _MOST_VALUES = 16
 """A constant with more values is a weight, and weights differ from model to model."""
 _OUTPUT_ARGS = {"Bert": ("encoded",)}
 """The outputs of ops that stock TensorFlow does not have, but the original tools put in."""
-_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*")
 _REMEDY = "extract the pattern again"
 
 
@@ -217,7 +215,7 @@ def recipe_from_pattern(
     """
     if attrs not in ("declared", "types", "none"):
         raise UsageError(f"attributes cannot be compared by {attrs!r}", remedy="say declared, types or none")
-    if not target.op or not _NAME.fullmatch(target.name):
+    if not target.op or not NODE_NAME.fullmatch(target.name):
         what = f"the new node has {'no op' if not target.op else f'no sound name ({target.name!r})'}"
         raise UsageError(what, remedy='give it both, such as name: "bert/fused" op: "Bert"')
     builder = _Builder(pattern, op_def)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError
 from tfsmith.formats.graph import tensor_from_message
-from tfsmith.ir.types import as_dtype
+from tfsmith.ir.types import DType, as_dtype
 from tfsmith.server.answers import (
     CLASSIFY,
     REGRESS,
@@ -110,6 +110,8 @@ class _Door:
             raise as_request_error(error) from error
 
     def _use(self, spec: Any) -> Any:
+        if not spec.name:
+            raise RequestError("INVALID_ARGUMENT", "ModelSpec has no name specified.")
         choice = spec.WhichOneof("version_choice")
         version = spec.version.value if choice == "version" else None
         return self._service.repository.use(
@@ -135,10 +137,10 @@ class _Door:
             if unknown is not None:
                 raise RequestError("INVALID_ARGUMENT", f"output tensor alias not found in signature: {unknown}")
             most = self._service.repository.limits.body
-            feeds = {key: _array(tensor, key, most) for key, tensor in request.inputs.items()}
-            unnamed = next((key for key in feeds if key not in lane.inputs), None)
+            unnamed = next((key for key in request.inputs if key not in lane.inputs), None)
             if unnamed is not None:
                 raise RequestError("INVALID_ARGUMENT", f"input tensor alias not found in signature: {unnamed}")
+            feeds = {key: _array(tensor, key, lane.inputs[key].dtype, most) for key, tensor in request.inputs.items()}
             results = self._run(lane, feeds, seconds)
             response = new("serving.PredictResponse")
             for key in wanted:
@@ -220,10 +222,12 @@ def _fill_spec(spec: Any, servable: Servable, signature: str) -> None:
     spec.version.value = servable.version
 
 
-def _array(message: Any, key: str, most: int) -> NDArray[Any]:
+def _array(message: Any, key: str, wanted: DType | None, most: int) -> NDArray[Any]:
     """The values of a TensorProto. One that repeats its last value may claim any size, so that is looked at first."""
     try:
         tensor = tensor_from_message(message, f"input {key!r}")
+        if wanted is not None and tensor.dtype.base != wanted.base:
+            raise RequestError("INVALID_ARGUMENT", f"input {key!r} is {wanted.base}, but {tensor.dtype} is given")
         if tensor.nbytes > most:
             raise RequestError("INVALID_ARGUMENT", f"input {key!r} has {tensor.nbytes:,} bytes, of {most:,} at most")
         found: NDArray[Any] = tensor.numpy()

@@ -166,6 +166,9 @@ class Servable:
         name = f"{self.name}/{self.version}/{signature or SERVING_DEFAULT}"
         runners = [self._compile(self._model, signature, False) for _ in range(self._limits.workers)]
         self._log("compiled", lane=name, engine=f"{runners[0].engine} {runners[0].version}")
+        if "reference" in runners[0].engine and not self._lanes:  # it reads values when it runs, but now is the time
+            for tensor in self._model.variables.values():
+                tensor.verify()
 
         def loose() -> Lane:
             runner = self._compile(self._model, signature, True)
@@ -224,6 +227,7 @@ class _Served:
 
     def __init__(self, config: ModelConfig) -> None:
         self.config = config
+        self.is_base = False
         self.available: dict[int, Servable] = {}
         self.states: dict[int, VersionStatus] = {}
         self.tried: dict[int, object] = {}
@@ -341,12 +345,16 @@ class Repository:
 
     def _poll(self, served: _Served) -> None:
         places = versions_of(served.config)
+        if Path(served.config.path) not in places.values():
+            served.is_base |= bool(places)
+        elif served.is_base:
+            return  # a base path that lost its versions is no model itself
         for version in sorted(places):
             if version not in served.available:
                 self._try(served, version, places[version])
         wanted = set(places)
-        if not wanted & set(served.available):
-            return  # what is there serves on until there is something to take its place
+        if not wanted or max(wanted) not in served.available:
+            return  # what is there serves on until there is something newer to take its place
         for version in sorted(set(served.available) - wanted):
             self._unload(served, version)
 

@@ -359,7 +359,7 @@ def _clean(parent: Path) -> None:
 
 def _is_part(name: str) -> bool:
     """Whether a file of an old set belongs to its parts, and so goes with them."""
-    return _SHARD.search(name) is not None or name.endswith(".index.json")
+    return _SHARD.search(name) is not None or name.endswith((".index.json", ".onnx.data"))
 
 
 def _write_journal(stage: Path, moves: Iterable[tuple[Path, Path]], stale: Iterable[Path]) -> None:

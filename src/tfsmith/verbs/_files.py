@@ -247,21 +247,24 @@ def save(
     model: ModelOrResult,
     path: FilePath,
     *,
-    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+    as_: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"]
+    | None = None,
     shards: int | None = None,
     link: bool = False,
     force: bool = False,
-    format: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "keep"] | None = None,
+    format: Literal["pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz", "safetensors", "h5", "keras", "keep"]
+    | None = None,
 ) -> tuple[object, ...]:
     """Writes a model, whole or not at all. What nobody edited is written back byte for byte.
 
     Args:
         model: The model, or what a verb gave that has one.
         path: Its ending decides: `.pb` a GraphDef, `.pbtxt` its text, `.meta` a MetaGraphDef with its checkpoint,
-            `.ckpt` or `.ckpt-N` a checkpoint, `.npz` and `.safetensors` its variables, a name without ending (`v1.0`
-            has none) or with a slash at its end a SavedModel folder.
+            `.ckpt` or `.ckpt-N` a checkpoint, `.npz`, `.safetensors`, `.h5` and `.keras` its variables, a name
+            without ending (`v1.0` has none) or with a slash at its end a SavedModel folder.
         as_: What to write, whatever the name says: "pb", "pbtxt", "meta", "saved_model", "checkpoint", "npz",
-            "safetensors", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its main file).
+            "safetensors", "h5", "keras", or "keep": what it was (of a SavedModel, under a name that ends in `.pb`, its
+            main file).
         shards: The number of data files of a checkpoint; by default as many as there were.
         link: Whether to make hard links of weight files that did not change, in place of copies.
         force: Whether to replace what is there. Files that the model was read from are never replaced.
@@ -308,7 +311,6 @@ def place_model(
     before: Model | None = None,
     inputs: Iterable[str | os.PathLike[str]] = (),
     prove: Callable[[Path], bool] | None = None,
-    keeps: bool = True,
     format: As | None = None,
     may: Collection[FileKind] = ALL_KINDS,
     shards: int | None = None,
@@ -323,7 +325,6 @@ def place_model(
         before: The model as it was opened.
         inputs: What else the command read; none of it is replaced.
         prove: Looks at what was written, where it lies for now, and says whether it is right.
-        keeps: Whether parts that nobody edited may be as their file had them, whatever is wrong with them.
         format: What to write, whatever the name says.
         may: The kinds of files that the verb writes.
         shards: The number of data files of a checkpoint; by default as many as there were.
@@ -333,7 +334,7 @@ def place_model(
     original = model if before is None else before
     from tfsmith.formats.write import check_written, inputs_of, write_model  # who only looks needs no writers
 
-    destination = destination_of(path, format, model.kind, may=may)
+    destination = destination_of(path, format, model.kind, was=original.path, may=may)
     output = destination.output((*inputs_of(original), *inputs_of(model), *inputs), force=force)
     output.check()
     notes: list[Note] = []
@@ -347,8 +348,7 @@ def place_model(
         notes += foreign_assets(model, original)
     if format is None and destination.kind == "checkpoint" and original.has_graph:
         notes.append(Note("a checkpoint has no graph", (), f"write {destination.path.name}.meta to keep it"))
-    is_text = original.path is not None and original.path.suffix == ".pbtxt"
-    check_written(model, is_kept=keeps and original.kind == destination.holds and is_text == destination.text)
+    check_written(model)
     is_right = True
     with output:
         place = destination.at(output.aside)
@@ -372,7 +372,7 @@ def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[st
         options: The verb's shared options. With `verify`, only what computes the same as the original is put in place.
     """
     as_ = options.get("as_")
-    made = result.made_for(destination_of(out, as_, result.model.kind, may=result.kinds))
+    made = result.made_for(destination_of(out, as_, result.model.kind, was=result.source.path, may=result.kinds))
     found: list[Verified] = []
 
     def prove(path: Path) -> bool:
@@ -386,7 +386,6 @@ def place_result(result: _Made, out: str | os.PathLike[str], options: Mapping[st
         before=made.source,
         inputs=made.read,
         prove=prove if options.get("verify") else None,
-        keeps=made.keeps,
         format=as_,
         may=made.kinds,
         shards=made.shards,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -142,7 +143,8 @@ def convert_to_onnx(
     Raises:
         UnsupportedError: Something has no form in ONNX; nothing is written.
     """
-    output = Output(out, inputs=inputs_of(source), force=force)
+    beside = re.compile(re.escape(f"{Path(out).name}.data"))
+    output = Output(out, inputs=inputs_of(source), force=force, others=beside)
     output.check()
     program = make_program(source, options.outputs or None, signature=options.signature, inputs=options.cut_at)
     lowered = lower_program(program, options)
@@ -301,6 +303,9 @@ def _refusal(lacks: Sequence[Lacking], program: ModelProgram) -> UnsupportedErro
     remedy = (
         "{check(model, target='onnx')} lists nodes and reasons; cut there ({cut_at}), or name another op ({map_ops})"
     )
+    since = max(one.since for one in lacks)
+    if since and all(one.since for one in lacks):
+        remedy = f"pass {{opset={since}}}"
     return UnsupportedError(f"no form in ONNX: {told}", path=program.path, remedy=remedy)
 
 

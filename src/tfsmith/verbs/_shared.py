@@ -348,11 +348,6 @@ class ModelResult(Result):
         """Whether weight files that did not change are hard-linked."""
         return False
 
-    @property
-    def keeps(self) -> bool:
-        """Whether what it did not change is as its file had it; it is then written back so, whatever is wrong."""
-        return True
-
     def made_for(self: _Made, destination: Destination) -> _Made:
         """The result as it must be for this kind of file."""
         return self

@@ -211,9 +211,17 @@ def _checked_onnx(
     lowered = lower_program(program, OnnxOptions())
     keep = call("convert", map_ops={"OP": "DOMAIN:OP"})
     remedy = Hint(f"cut it off ({{convert(cut_at='TENSOR')}}), replace it by a recipe, or keep it ({keep})")
-    obstacles = tuple(Obstacle("op", one.op, f"{one.op}: {one.reason}", one.nodes, remedy) for one in lowered.lacks)
+    obstacles = tuple(
+        Obstacle("op", one.op, f"{one.op}: {one.reason}", one.nodes, _later(one.since) if one.since else remedy)
+        for one in lowered.lacks
+    )
     count = len(program.flat(frozenset(key for key, port in program.inputs.items() if port.required)).graph)
     return Checked(target, obstacles, (*lowered.notes, target.known), count, True, path, all)
+
+
+def _later(opset: int) -> Hint:
+    """The remedy for what a later version of ONNX' ops has."""
+    return Hint(f"write that version ({call('convert', opset=opset)})")
 
 
 def _with_folding(model: Model, checked: TargetCheck, outputs: Sequence[str], signature: str | None) -> TargetCheck:

@@ -75,7 +75,8 @@ class Converted(ReworkedModel, ModelResult):
     def report(self) -> Iterator[str]:
         """What was written, and how many tensors have other names or types."""
         count = len(self.model.variables)
-        is_weights = self.out is not None and self.out.suffix in _WEIGHTS
+        is_file = self.model.kind == "checkpoint" and self.out is not None and self.out.is_file()  # no prefix of files
+        is_weights = is_file or (self.out is not None and self.out.suffix in _WEIGHTS)
         facts = ("weights" if is_weights else _KINDS[self.model.kind], *((plural(count, "tensor"),) if count else ()))
         yield (
             f"Nothing was written yet ({', '.join(facts)})" if self.out is None else f"Wrote {sized(self.out, *facts)}"
@@ -238,7 +239,7 @@ def convert(
         and KINDS[kind_of(out, as_)].holds != "checkpoint"
     ):
         require_graph(source, "convert")
-    holds = None if out is None else destination_of(out, as_, source.kind).holds
+    holds = None if out is None else destination_of(out, as_, source.kind, was=source.path).holds
     reworked = _reworked(source, options, holds)
     files: tuple[FilePath, ...] = (
         () if isinstance(rename, Mapping) else tuple(one for one in rename if isinstance(one, str) and "=" not in one)

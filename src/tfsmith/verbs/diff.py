@@ -10,6 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import Hint, NotFoundInModelError, TfsmithError, UsageError
+from tfsmith.ir.check import graph_warning
 from tfsmith.ir.model import OBJECT_GRAPH_KEY, Model
 from tfsmith.ir.tensor import FilledTensor, SpanTensor, Tensor
 from tfsmith.ops import VARIABLES
@@ -209,9 +210,9 @@ def _name(given: ModelOrPath, model: Model) -> str:
 def _unequal_kinds(one: Model, other: Model) -> Iterator[str]:
     """What only one of the two files can hold, and where one lacks nodes."""
     for name, model in (("first", one), ("second", other)):
-        missing = next(model.graph.missing_inputs(), None)
-        if missing is not None:
-            yield f"the {name} is cut off: node {missing[0].name!r} takes {missing[1]!r}, which is not there"
+        warning = graph_warning(model.graph)
+        if warning:
+            yield f"of the {name}: {warning}"
     for name, model, counterpart in (("first", one, other), ("second", other, one)):
         if model.kind == "graphdef" and counterpart.kind != "graphdef":
             yield f"the {name} is a graph alone, so it has no signatures, collections, assets and saver to compare"

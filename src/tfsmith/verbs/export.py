@@ -61,11 +61,6 @@ class Exported(ExportedGraph, ModelResult):
         yield from signature_lines(self.model.signatures)
         yield from (f"asset {asset.path}" for asset in self.assets)
 
-    @property
-    def keeps(self) -> bool:
-        """No: it is another graph, and all of it must load."""
-        return False
-
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {

@@ -92,11 +92,6 @@ class Frozen(FrozenGraph, ModelResult):
         notes = (*self.notes, Note(what, exported.variables, remedy))
         return records.replace(self, model=exported.model, converted={}, notes=notes)
 
-    @property
-    def keeps(self) -> bool:
-        """No: it is another graph, and all of it must load."""
-        return False
-
     def prove(self, written: Model, checks: Checks) -> Verified:
         """Compares the outputs that were asked for."""
         return checks.outputs(self.source, written, self.outputs, (self.options.signature, None))

@@ -9,6 +9,7 @@ from tfsmith.audit.findings import KINDS, LEVELS, Allowance, Finding, Level, all
 from tfsmith.audit.keras import keras_findings
 from tfsmith.audit.rules import is_plausible, scan_model
 from tfsmith.errors import TfsmithError, UnreadableFileError
+from tfsmith.ir.check import graph_warning
 from tfsmith.ir.keras import layer_rows
 from tfsmith.ir.model import Model
 from tfsmith.records import record
@@ -76,9 +77,13 @@ class Scanned(Result):
                   for level in reversed(LEVELS)
                   if (count := sum(one.level == level for one in self.findings))]  # fmt: skip
         accepted = f"; {human_count(len(self.allowed))} allowed" if self.allowed else ""
+        yield Section(f"{', '.join(counts) or 'nothing found'}{accepted} ({self.looked})")
+
+    @property
+    def looked(self) -> str:
+        """At how much was looked, in words."""
         looked = plural(self.layer_count, "layer") if self.layer_count else plural(self.node_count, "node")
-        looked = f"{looked} looked at, nothing run"
-        yield Section(f"{', '.join(counts) or 'nothing found'}{accepted} ({looked})")
+        return f"{looked} looked at, nothing run"
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
@@ -141,8 +146,9 @@ def scan(
     counted, allowed, idle = allow(grouped(found), allowances)
     graphs = [meta.graph for meta in opened.meta_graphs]
     nodes = sum(len(graph) + sum(len(function.nodes) for function in graph.library.values()) for graph in graphs)
-    notes = tuple(
-        f"line {one.line} of {allow_file} allows what was not found: {one.kind} {one.op} {one.node}" for one in idle
+    notes = (
+        *dict.fromkeys(warning for graph in graphs if (warning := graph_warning(graph))),
+        *(f"line {one.line} of {allow_file} allows what was not found: {one.kind} {one.op} {one.node}" for one in idle),
     )
     path = "" if opened.path is None else str(opened.path)
     layers = 0 if opened.keras is None else sum(1 for _ in layer_rows(opened.keras.layers, {}))

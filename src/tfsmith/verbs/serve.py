@@ -30,8 +30,8 @@ __all__ = ["FLAGS", "Served", "serve"]
 FLAGS = {"model_config": ("--model_config_file",)}
 _SETTINGS = {"ENABLE_CPU_PINNING": False}
 """Of OpenVINO: to bind threads to cores for each run takes longer than to run a small model; servers share cores."""
-_TINY_NODES, _TINY_BYTES = 16, 1 << 16
-"""Nodes besides constants, and bytes of these, of a program that is tiny."""
+_TINY_NODES, _TINY_BYTES, _TINY_RANK = 16, 1 << 14, 2
+"""Nodes besides constants, bytes of these, and the rank of inputs, of a program that is tiny: no images, no words."""
 
 
 @record
@@ -146,13 +146,12 @@ def serve(
 
     def compile_model(model: Model, signature: str | None, any_shape: bool) -> Runner:
         program = make_program(model, signature=signature)
+        options = replace(engine_options(), settings=_SETTINGS)
+        is_tiny = engine == AUTO and _is_tiny(program) and not engine_named("reference").lacks(program)
         if any_shape:
             ports = {key: replace(port, shape=Shape(None)) for key, port in program.inputs.items()}
             program = dataclasses.replace(program, inputs=ports)
-        options = replace(engine_options(), settings=_SETTINGS)
-        if engine == AUTO and _is_tiny(program) and not engine_named("reference").lacks(program):
-            return compile_program(program, "reference", options)
-        return compile_program(program, engine, options)
+        return compile_program(program, "reference" if is_tiny else engine, options)
 
     limits = Limits(workers, batch, batch_wait_ms / 1000, queue, timeout, max_body_mb << 20)
     return Served(*serve_models(configs, load, compile_model, limits, Addresses(host, port, grpc_port), poll=poll,
@@ -161,6 +160,8 @@ def serve(
 
 def _is_tiny(program: ModelProgram) -> bool:
     """Whether a program computes so little that to hand it to OpenVINO takes longer than to run it in numpy."""
+    if any(port.shape.dims is None or len(port.shape.dims) > _TINY_RANK for port in program.inputs.values()):
+        return False
     graph = program.flat(usual_inputs(program)).graph
     values = [node.get("value") for node in graph if node.op == "Const"]
     size = sum(value.nbytes for value in values)

@@ -493,11 +493,8 @@ def _graph_rows(graph: Mapping[str, Any], facts: Mapping[str, Any]) -> Iterable[
     if graph["functions"]:
         nodes += f"  and {human_count(graph['function_nodes'])} in {human_count(graph['functions'])} functions"
     yield ("nodes", nodes)
-    missing = graph.get("missing", ())
-    if missing:
-        first = f"{missing[0]['node']} takes {missing[0]['takes']!r}, which is not there"
-        more = f", and {human_count(len(missing) - 1)} more inputs are missing" if len(missing) > 1 else ""
-        yield ("warning", f"the graph is cut off: {first}{more}")
+    if "warning" in graph:
+        yield ("warning", graph["warning"])
     ops = list(graph["ops"].items())
     more = f", and {len(ops) - _TOP_OPS} more" if len(ops) > _TOP_OPS else ""
     yield ("ops", f"{len(ops)}: " + ", ".join(f"{op} x{count}" for op, count in ops[:_TOP_OPS]) + more)

@@ -71,11 +71,6 @@ class Thawed(ThawedGraph, ModelResult):
         """The kinds of files that it can be written as."""
         return _KINDS
 
-    @property
-    def keeps(self) -> bool:
-        """No: it is another graph, and all of it must load."""
-        return False
-
     def prove(self, written: Model, checks: Checks) -> Verified:
         """Compares its signatures with the original, or without any its outputs."""
         return (checks.signatures if written.signatures else checks.outputs)(self.source, written)

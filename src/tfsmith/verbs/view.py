@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.body import FreeNames
+from tfsmith.ir.check import graph_warning
 from tfsmith.ir.model import Model
 from tfsmith.records import field, record, replace
 from tfsmith.verbs._declare import checked
@@ -239,7 +240,7 @@ def view_data(model: ModelOrPath) -> dict[str, Any]:
 
 def _page_data(model: Model, networks: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
     """What the page shows of a model; of one that is cut off, not what it would compute."""
-    is_whole = model.has_graph and not _warnings(model)
+    is_whole = model.has_graph and next(model.graph.missing_inputs(), None) is None
     scopes = recognised_scopes(model) if is_whole else {}
     return page_data(model, networks=networks, recognised=scopes, is_raised=is_whole)
 
@@ -323,14 +324,8 @@ def _networks(model: Model) -> list[dict[str, Any]]:
 
 
 def _warnings(model: Model) -> tuple[str, ...]:
-    if not model.has_graph:
-        return ()
-    bodies = (model.graph, *model.graph.library.values())
-    missing = [(node.name, name) for body in bodies for node, name in body.missing_inputs()]
-    if not missing:
-        return ()
-    more = f", and {human_count(len(missing) - 1)} more inputs are missing" if len(missing) > 1 else ""
-    return (f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}",)
+    warning = graph_warning(model.graph) if model.has_graph else ""
+    return (warning,) if warning else ()
 
 
 def _statistics(model: Model, key: str) -> dict[str, Any]:
@@ -602,5 +597,4 @@ def _scan_overlay(model: Model) -> Overlay:
         "suspicious": ("suspicious", "!", _AMBER),
         "note": ("note", "i", _BLUE),
     }
-    words = f"{plural(len(marks), 'finding')}; {plural(found.node_count, 'node')} looked at, nothing run"
-    return Overlay("scan", "scan", kinds, marks, [words])
+    return Overlay("scan", "scan", kinds, marks, [f"{plural(len(marks), 'finding')}; {found.looked}"])

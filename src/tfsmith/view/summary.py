@@ -7,6 +7,7 @@ from math import isfinite, prod
 from re import split
 from typing import TYPE_CHECKING, Any
 
+from tfsmith.ir.check import graph_warning
 from tfsmith.ir.graph import Graph, count_ops
 from tfsmith.ir.model import OBJECT_GRAPH_KEY, Collection, Model, Signature, TensorInfo, html_table, is_optimizer_slot
 from tfsmith.ir.node import Attr, Func, Node, parse_input
@@ -76,6 +77,7 @@ class Summary:
         custom_ops: Ops that stock TensorFlow does not have.
         frozen: Whether the graph has no variables at all.
         missing: Nodes that take what is not there, with what they take: the graph is cut off.
+        warning: That it is cut off, or why TensorFlow refuses it.
     """
 
     title: str
@@ -93,6 +95,7 @@ class Summary:
     assets: tuple[str, ...] = ()
     frozen: bool = False
     missing: tuple[tuple[str, str], ...] = ()
+    warning: str = ""
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -111,7 +114,7 @@ class Summary:
 
 
 def summarize(model: Model) -> Summary:
-    """The summary of the selected meta graph. Decodes node attributes of constants and variables, nothing else.
+    """The summary of the selected meta graph. Decodes all attributes; keeps those of constants and variables.
 
     Raises:
         InvalidModelError: Two nodes have one name.
@@ -148,6 +151,7 @@ def summarize(model: Model) -> Summary:
         assets=_assets(model),
         frozen=not variable_nodes,
         missing=tuple(missing),
+        warning=graph_warning(graph),
     )
 
 
@@ -236,6 +240,8 @@ def summary_facts(model: Model) -> dict[str, Any]:
     }
     if summary.missing:
         facts["graph"]["missing"] = [{"node": node, "takes": name} for node, name in summary.missing]
+    if summary.warning:
+        facts["graph"]["warning"] = summary.warning
     facts["constants"] = _totals(summary.constants)
     facts["assets"] = list(summary.assets)
     facts["side_files"] = [side.name for side in model.side_files]

@@ -11,8 +11,15 @@ from typing import Any
 from tfsmith.errors import InvalidModelError, NotFoundInModelError, UsageError, nearest, shortened
 from tfsmith.ir.model import training_names
 from tfsmith.ir.tensor import Tensor, Weights
-from tfsmith.ir.tensor_views import JoinedTensor, TransposedTensor, cast_tensor, resize_rows, split_tensor
-from tfsmith.ir.types import dtype_named
+from tfsmith.ir.tensor_views import (
+    JoinedTensor,
+    ReshapedTensor,
+    TransposedTensor,
+    cast_tensor,
+    resize_rows,
+    split_tensor,
+)
+from tfsmith.ir.types import Shape, dtype_named
 from tfsmith.records import record, replace
 from tfsmith.weights.maps import Rule, Task, Template, WeightMap
 
@@ -305,8 +312,10 @@ class _Work:
         """The tensors of one rule. The axis and the rows are those of the map's source side, before a transpose."""
         label = " + ".join(names)
         made = list(tensors)
+        if rule.reshape and reverse:
+            made = [_reshaped(tensor, rule.reshape[1], rule.reshape[0], label) for tensor in made]
         if rule.transpose and reverse:
-            made = [_transposed(tensor, rule.transpose, label, reverse=True) for tensor in tensors]
+            made = [_transposed(tensor, rule.transpose, label, reverse=True) for tensor in made]
         if len(made) > 1:
             made = [_joined(made, rule.axis, label)]
         if count > 1:
@@ -316,6 +325,8 @@ class _Work:
             made = [_with_rows(tensor, rows, label) for tensor in made]
         if rule.transpose and not reverse:
             made = [_transposed(tensor, rule.transpose, label) for tensor in made]
+        if rule.reshape and not reverse:
+            made = [_reshaped(tensor, *rule.reshape, label) for tensor in made]
         if rule.cast is not None and not reverse:
             made = [cast_tensor(tensor, dtype_named(rule.cast), label) for tensor in made]
         return made
@@ -329,6 +340,13 @@ def _transposed(tensor: Tensor, order: bool | tuple[int, ...], label: str, *, re
             raise _misfit(f"{tensor.shape} has no {len(order)} axes", label)
         return TransposedTensor(tensor, tuple(order.index(axis) for axis in range(rank)) if reverse else order)
     return tensor if rank < 2 else TransposedTensor(tensor, tuple(reversed(range(rank))))
+
+
+def _reshaped(tensor: Tensor, before: tuple[int, ...], after: tuple[int, ...], label: str) -> Tensor:
+    """The same values under another shape."""
+    if tensor.shape.dims != before:
+        raise _misfit(f"its shape is {tensor.shape}, but the map reshapes {list(before)}", label)
+    return ReshapedTensor(tensor, Shape(after))
 
 
 def _joined(tensors: Sequence[Tensor], axis: int, label: str) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,7 @@ class Rule:
     tasks: tuple[str, ...] = ()
     optional: bool = False
     copy: bool = False
+    reshape: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 @record
@@ -257,7 +259,7 @@ class _Reader:
 
     def rule(self, table: Mapping[str, Any], tasks: set[str]) -> Rule:
         """A rule."""
-        known = {"from", "to", "transpose", "axis", "rows", "cast", "shape", "tasks", "optional", "copy"}
+        known = {"from", "to", "transpose", "axis", "rows", "cast", "shape", "tasks", "optional", "copy", "reshape"}
         self.check(table, known, "a rule")
         sources, targets = self.texts(table, "from"), self.texts(table, "to")
         if not sources or not targets or (len(sources) > 1 and len(targets) > 1):
@@ -279,7 +281,22 @@ class _Reader:
             self._tasks(table, tasks),
             self.flag(table, "optional"),
             self.flag(table, "copy"),
+            self._reshape(table),
         )
+
+    def _reshape(self, table: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The sizes before and after, of as many elements."""
+        found = table.get("reshape")
+        if found is None:
+            return None
+        is_pair = isinstance(found, list) and len(found) == 2 and all(isinstance(sizes, list) for sizes in found)
+        if (
+            not is_pair
+            or not all(type(size) is int and size >= 0 for sizes in found for size in sizes)
+            or prod(found[0]) != prod(found[1])
+        ):
+            raise self.problem(f"reshape = {found!r} is no pair of shapes of as many elements, such as [[1, 8], [8]]")
+        return tuple(found[0]), tuple(found[1])
 
     def _transpose(self, table: Mapping[str, Any]) -> bool | tuple[int, ...]:
         """Whether axes are reversed; or their order."""

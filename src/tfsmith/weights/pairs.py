@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tfsmith.errors import shortened
 from tfsmith.ir.tensor import Tensor, Weights
-from tfsmith.ir.tensor_views import TransposedTensor
+from tfsmith.ir.tensor_views import ReshapedTensor, TransposedTensor
+from tfsmith.ir.types import Shape
 from tfsmith.records import record
 from tfsmith.storage import Span
 
@@ -26,6 +27,7 @@ class Pair:
         first: The key in the first file.
         second: The key in the second.
         axes: How the first must be turned to be the second; () if it lies alike.
+        shapes: The shapes of both, where they differ in axes of size one; None where they do not.
         how: "name", "value" or "shape": what they were paired by. A pair by shape is a guess.
     """
 
@@ -33,6 +35,7 @@ class Pair:
     second: str
     axes: tuple[int, ...] = ()
     how: str = "value"
+    shapes: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 def pair_by_value(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[Pair]:
@@ -108,8 +111,9 @@ class Draft:
 def draft_map(first: Weights, second: Weights) -> Draft:
     """Drafts a map from the names of one file to those of another file of the same model.
 
-    Weights are paired by value, as they lie and turned; then by name; then, where the values differ (another step of
-    training), by shape and by likeness of names, which the map says in a comment. Reads all values of both.
+    Weights are paired by value, as they lie, turned, and without axes of size one; then by name; then, where the values
+    differ (another step of training), by shape and by likeness of names, which the map says in a comment. Reads all
+    values of both.
     """
     left, missing = dict(first), dict(second)
     pairs: list[Pair] = []
@@ -122,6 +126,7 @@ def draft_map(first: Weights, second: Weights) -> Draft:
 
     take(pair_by_value(left, missing))
     take(_turned_pairs(left, missing))
+    take(_squeezed_pairs(left, missing))
     take(Pair(key, key, (), "name") for key in list(left) if key in missing and left[key].shape == missing[key].shape)
     take(_by_shape(left, missing))
     order = {key: number for number, key in enumerate(first)}
@@ -135,6 +140,20 @@ def _turned_pairs(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> 
             turned = {key: TransposedTensor(tensor, axes) for key, tensor in first.items() if tensor.shape.rank == rank}
             others = {key: tensor for key, tensor in second.items() if tensor.shape.rank == rank}
             yield from (Pair(pair.first, pair.second, axes) for pair in pair_by_value(turned, others))
+
+
+def _squeezed_pairs(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Iterator[Pair]:
+    """Pairs whose shapes differ in axes of size one, such as the biases of GPT-2, which are rows in TensorFlow."""
+    sides = [
+        {key: ReshapedTensor(one, Shape(_plain_dims(one))) for key, one in side.items()} for side in (first, second)
+    ]
+    for pair in pair_by_value(*sides):
+        shapes = tuple(first[pair.first].shape.dims or ()), tuple(second[pair.second].shape.dims or ())
+        yield Pair(pair.first, pair.second, shapes=shapes)
+
+
+def _plain_dims(tensor: Tensor) -> tuple[int, ...]:
+    return tuple(size for size in tensor.shape.dims or () if size != 1)
 
 
 def _by_shape(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> Iterator[Pair]:
@@ -169,6 +188,8 @@ def _toml(
         if pair.axes:
             is_plain = pair.axes == tuple(reversed(range(len(pair.axes))))
             lines.append("transpose = true" if is_plain else f"transpose = {list(pair.axes)}")
+        if pair.shapes is not None:
+            lines.append(f"reshape = {[list(sizes) for sizes in pair.shapes]}")
     for title, names in (("left over in the first file", left), ("without a source", missing)):
         if names:
             lines += ["", f"# {title}: {shortened(list(names), 2000)}".replace("\n", " ")]

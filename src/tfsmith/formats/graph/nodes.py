@@ -188,6 +188,7 @@ _NAME, _OP, _INPUT, _DEVICE, _ATTR = 1, 2, 3, 4, 5
 _WHOLE = 1 << 14
 """A node up to this size is parsed whole for its name, op and inputs, which may be hundreds."""
 _ATTR_TAG = _ATTR << 3 | BYTES
+_HEAD_TAGS = frozenset(number << 3 | BYTES for number in (_NAME, _OP, _INPUT, _DEVICE))
 _REMEMBERED = 256
 """Entries of attributes up to this size are decoded once for all nodes that have the same bytes: most do."""
 _MOST_REMEMBERED = 1 << 14
@@ -240,6 +241,19 @@ class FileNodes:
                     attrs[key] = attr_from_span(value, key)
         self.touched(stop - start)
         return attrs
+
+    def stored_attrs(self, start: int, stop: int) -> bytes | None:
+        """The bytes of the attributes of the node that is there; None if they are many, or it is laid out unusually."""
+        if stop - start > _LARGE:
+            return None
+        data = self._small(start, stop)
+        position, last = 0, len(data) - 1
+        while position < last and data[position] in _HEAD_TAGS:
+            size = data[position + 1]
+            if size >= 0x80:
+                return None
+            position += size + 2
+        return data[position:] if len(data) - position <= _REMEMBERED else None
 
     def _small(self, start: int, stop: int) -> bytes:
         """The bytes of a small node. Nodes are read one after the other, and lie so: several are read at once."""

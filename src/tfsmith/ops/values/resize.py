@@ -16,7 +16,7 @@ from tfsmith.ops.values.windows import axes, pad, patches, require_rank
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["near_places", "resize_bilinear", "resize_places"]
+__all__ = ["area_weights", "cubic_weights", "near_places", "resize_bilinear", "resize_places"]
 
 _F = numpy.float32
 _TABLE = 1024
@@ -119,24 +119,27 @@ def _resize_bicubic(images: NDArray[Any], size: NDArray[Any], *, align_corners: 
     pixels = images.astype(_F, copy=False)
     if images.shape[1:3] == (height, width):
         return pixels
-    table = _cubic(-0.5 if half_pixel_centers else -0.75)
     for axis, new in ((1, height), (2, width)):
-        old = images.shape[axis]
-        at = resize_places(old, new, align_corners, half_pixel_centers)
-        floor = numpy.floor(at)
-        step = numpy.rint((at - floor) * _F(_TABLE)).astype(numpy.int64)
-        wanted = floor.astype(numpy.int64)[:, None] + numpy.arange(-1, 3)
-        places = numpy.clip(wanted, 0, old - 1)
-        weights = numpy.stack(
-            [table[1, step], table[0, step], table[0, _TABLE - step], table[1, _TABLE - step]], 1
-        )  # fmt: skip
-        if half_pixel_centers:
-            weights = _normalized(numpy.where(places == wanted, weights, _F(0)))
+        places, weights = cubic_weights(images.shape[axis], new, align_corners, half_pixel_centers)
         shape = (-1, 1, 1) if axis == 1 else (-1, 1)
         pixels = sum(
             numpy.take(pixels, places[:, number], axis) * weights[:, number].reshape(shape) for number in range(4)
         )
     return pixels
+
+
+def cubic_weights(old: int, new: int, align: bool, half: bool) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The four old pixels that each new one is made of, and their weights."""
+    table = _cubic(-0.5 if half else -0.75)
+    at = resize_places(old, new, align, half)
+    floor = numpy.floor(at)
+    step = numpy.rint((at - floor) * _F(_TABLE)).astype(numpy.int64)
+    wanted = floor.astype(numpy.int64)[:, None] + numpy.arange(-1, 3)
+    places = numpy.clip(wanted, 0, old - 1)
+    weights = numpy.stack(
+        [table[1, step], table[0, step], table[0, _TABLE - step], table[1, _TABLE - step]], 1
+    )  # fmt: skip
+    return places, _normalized(numpy.where(places == wanted, weights, _F(0))) if half else weights
 
 
 def _cubic(a: float) -> Any:
@@ -153,14 +156,14 @@ def _normalized(weights: NDArray[Any]) -> Any:
 
 
 @value("ResizeArea")
-def _resize_area(images: NDArray[Any], size: NDArray[Any], *, align_corners: bool) -> Any:
+def _resizearea_weights(images: NDArray[Any], size: NDArray[Any], *, align_corners: bool) -> Any:
     height, width = _sizes(images, size)
-    down = _area(images.shape[1], height, align_corners)
-    across = _area(images.shape[2], width, align_corners)
+    down = area_weights(images.shape[1], height, align_corners)
+    across = area_weights(images.shape[2], width, align_corners)
     return _weighted(images, down, across)
 
 
-def _area(old: int, new: int, align: bool) -> Any:
+def area_weights(old: int, new: int, align: bool) -> Any:
     """A row for each new pixel: how much of each old one it covers; what lies outside counts for the last one."""
     scale = _scale(old, new, align and old > 1)
     start = (numpy.arange(new).astype(_F) * scale)[:, None]
