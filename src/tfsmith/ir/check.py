@@ -18,6 +18,7 @@ __all__ = [
     "graph_problems",
     "graph_warning",
     "input_problems",
+    "missing_inputs",
     "node_problems",
     "tensor_type",
     "type_problems",
@@ -36,9 +37,20 @@ def graph_problems(graph: Graph) -> Iterator[str]:
             yield f"node {node.name!r} ({node.op}): {problem}"
 
 
-def graph_warning(graph: Graph) -> str:
-    """What who looks at a graph should know: that it is cut off, or why TensorFlow refuses it; empty if it does not."""
-    missing = [(node.name, name) for body in (graph, *graph.library.values()) for node, name in body.missing_inputs()]
+def missing_inputs(graph: Graph) -> list[tuple[str, str]]:
+    """The inputs of nodes that are not there, in the graph and its functions: the node, and what it takes."""
+    return [(node.name, name) for body in (graph, *graph.library.values()) for node, name in body.missing_inputs()]
+
+
+def graph_warning(graph: Graph, missing: Sequence[tuple[str, str]] | None = None) -> str:
+    """What who looks at a graph should know: that it is cut off, or why TensorFlow refuses it; empty if it does not.
+
+    Args:
+        graph: The graph.
+        missing: Its `missing_inputs`, where they are known.
+    """
+    if missing is None:
+        missing = missing_inputs(graph)
     if missing:
         more = f", and {len(missing) - 1:,} more inputs are missing" if len(missing) > 1 else ""
         return f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}"

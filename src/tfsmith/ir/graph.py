@@ -138,7 +138,7 @@ class Function(Body):
             what = f"op {node.op!r} is not known, so its output {arg!r} has no number"
             remedy = "the file should carry its definition in meta_info_def.stripped_op_list"
             raise InvalidModelError(what, where=f"{self.title}, node {node.name!r}", remedy=remedy)
-        index = op.output_index(arg, offset, node.attrs)
+        index = op.output_index(arg, offset, node.attrs if op.gives_lists else {})
         if index is None:
             what = f"op {node.op!r} has no output {arg}:{offset}"
             raise InvalidModelError(what, where=f"{self.title}, node {node.name!r}", remedy="the file is damaged")
@@ -359,7 +359,7 @@ def check_graph(graph: Graph, *, attrs: Literal["needed", "all"] = "needed") -> 
     """
     bodies: list[Body] = [graph, *graph.library.values()]
     for body in bodies:
-        body.topological_order()
+        body.check_order()
         if "" in body.by_name:
             raise InvalidModelError("a node has no name", where=body.title, remedy=_REMEDY)
         if attrs == "all" and body is graph:
