@@ -3,6 +3,7 @@
     python tools/make_encoder_corpus.py                            makes an environment for each package, with pip
     python tools/make_encoder_corpus.py transformers               builds only what is of this package
     python tools/make_encoder_corpus.py --python kerashub=PYTHON   takes an environment that is there
+    python -m tools.make_encoder_corpus --count                    counts what tfsmith finds in them, and builds nothing
 
 A model has two layers of 32 values, four heads and an inner layer of 64. Its weights follow from a seed and have few
 different values, so that the files stay small. Each is written frozen, as a GraphDef, or as the archive of a
@@ -25,7 +26,7 @@ import venv
 import zlib
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,22 @@ ENVIRONMENTS: dict[str, tuple[str, tuple[str, ...], tuple[str, ...]]] = {
     ),
     "kerashub": ("keras-hub", ("tensorflow-cpu==2.21.0", "keras==3.15.1", "keras-hub==0.32.0"), ()),
     "transformers": ("transformers", ("tensorflow-cpu==2.19.1", "tf-keras==2.19.0", "transformers==4.49.0"), ()),
+    "bert4keras": ("bert4keras", ("tensorflow-cpu==2.19.1", "tf-keras==2.19.0"), ("bert4keras==0.11.5",)),
+    "toolkit4nlp": ("toolkit4nlp", ("tensorflow-cpu==2.19.1", "tf-keras==2.19.0"), ("toolkit4nlp==0.5.0",)),
+    "kerasbert": (
+        "keras-bert",
+        ("tensorflow-cpu==2.19.1", "tf-keras==2.19.0"),
+        (
+            *("keras-bert==0.89.0", "keras-transformer==0.40.0", "keras-multi-head==0.29.0"),
+            *("keras-layer-normalization==0.16.0", "keras-pos-embd==0.13.0", "keras-embed-sim==0.10.0"),
+            *("keras-position-wise-feed-forward==0.8.0", "keras-self-attention==0.51.0"),
+        ),
+    ),
+    "bertfortf2": (
+        "bert-for-tf2",
+        ("tensorflow-cpu==2.19.1", "tf-keras==2.19.0"),
+        ("bert-for-tf2==0.14.9", "params-flow==0.8.2", "py-params==0.10.2"),
+    ),
 }
 """By the name of a group: its package, what is installed with all that it needs, and what is installed alone."""
 
@@ -50,7 +67,11 @@ def main() -> None:
     parser.add_argument("groups", nargs="*", help=f"of {', '.join(ENVIRONMENTS)}; all by default")
     parser.add_argument("--python", action="append", default=[], metavar="GROUP=PYTHON")
     parser.add_argument("--inside", action="store_true", help="build here, in an environment that has the package")
+    parser.add_argument("--count", action="store_true", help="count what is found in the graphs that are there")
     given = parser.parse_args()
+    if given.count:
+        print_counts()
+        return
     if given.inside:
         build(given.groups[0])
         return
@@ -61,14 +82,67 @@ def main() -> None:
             subprocess.run([python, __file__, "--inside", group], check=True)
 
 
+# counting
+
+Counts = dict[str, tuple[int, int]]
+"""How many were found and how many there are, by what."""
+
+
+def count(path: Path, note: dict[str, Any]) -> Counts:
+    """What the recipes find in what a model serves, against what its configuration says."""
+    import tfsmith
+
+    model = tfsmith.load(path)
+    if model.kind == "saved_model":
+        model = tfsmith.freeze(model).model
+    config = note["config"]
+    gelus = 0 if config.get("hidden_act") == "relu" else LAYERS
+    found = {name: len(tfsmith.find(model, name)) for name in ("layer-norm", "gelu-erf", "gelu-tanh", "attention")}
+    encoders = tfsmith.find(model, "bert-encoder").matches
+    return {
+        "encoders": (int(sum(len(one.units) for one in encoders) == LAYERS), 1),  # cut where a layer is an output, too
+        "layer norms": (found["layer-norm"], 2 * LAYERS + 1),
+        "GELUs": (found["gelu-erf"] + found["gelu-tanh"], gelus),
+        "attentions": (found["attention"], LAYERS),
+    }
+
+
+def unpacked(name: str, folder: Path) -> Path:
+    """The file or folder of a model of the corpus."""
+    data = lzma.decompress((FOLDER / name).read_bytes())
+    if name.endswith(".pb.xz"):
+        path = folder / "model.pb"
+        path.write_bytes(data)
+        return path
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(folder, filter="data")
+    return folder / "model"
+
+
+def print_counts() -> None:
+    total: Counts = {}
+    for name, note in read_notes().items():
+        if "-no-" in name:
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            counts = count(unpacked(name, Path(scratch)), note)
+        print(f"{name:<36}", ", ".join(f"{one} of {all_} {what}" for what, (one, all_) in counts.items()))
+        for what, (one, all_) in counts.items():
+            before = total.get(what, (0, 0))
+            total[what] = (before[0] + one, before[1] + all_)
+    for what, (one, all_) in total.items():
+        print(f"{what}: {one} of {all_}, {100 * one / all_:.1f} %")
+
+
 def make_environment(group: str, folder: Path) -> str:
     """A Python that has the packages of a group."""
     venv.create(folder, with_pip=True)
     python = str(folder / "bin/python")
     _, whole, alone = ENVIRONMENTS[group]
-    subprocess.run([python, "-m", "pip", "install", "--quiet", *whole], check=True)
-    if alone:
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--no-deps", *alone], check=True)
+    pip = [python, "-m", "pip", "install", "--quiet"]
+    subprocess.run([*pip, *whole, "setuptools<81", "wheel"], check=True)
+    if alone:  # some are sources whose setup needs an old setuptools
+        subprocess.run([*pip, "--no-deps", "--no-build-isolation", *alone], check=True)
     return python
 
 
@@ -76,7 +150,7 @@ def build(group: str) -> None:
     """Builds all that is of a group, and notes down how."""
     os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
     if group != "kerashub":
-        os.environ["TF_USE_LEGACY_KERAS"] = "1"
+        os.environ["TF_USE_LEGACY_KERAS"] = os.environ["TF_KERAS"] = "1"
     FOLDER.mkdir(parents=True, exist_ok=True)
     notes = read_notes()
     package = ENVIRONMENTS[group][0]
@@ -409,11 +483,117 @@ def transformers() -> Notes:
             yield noted(saved, f"transformers.{kind}", config)
 
 
+# packages of Keras
+
+
+def put_keras(name: str, model: Any, names: tuple[str, ...], what: str, config: dict[str, Any]) -> Any:
+    """Writes a model of Keras, frozen."""
+    import tensorflow as tf
+
+    spec = [tf.TensorSpec([None, *one.shape[1:]], one.dtype, key) for one, key in zip(model.inputs, names, strict=True)]
+    call = tf.function(lambda *given: {"sequence": model(list(given), training=False)}, input_signature=spec)
+    function = call.get_concrete_function()
+    seed(model.variables)
+    return noted(put_frozen(name, function), what, config)
+
+
+def of_google(**more: Any) -> dict[str, Any]:
+    """The settings of Google's BERT, as others take them."""
+    return {
+        "vocab_size": WORDS,
+        "hidden_size": WIDTH,
+        "num_attention_heads": HEADS,
+        "num_hidden_layers": LAYERS,
+        "intermediate_size": INNER,
+        "hidden_act": "gelu",
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+        "max_position_embeddings": LENGTH,
+        "type_vocab_size": 2,
+        **more,
+    }
+
+
+def built_by(package: str, kinds: dict[str, dict[str, Any]], prefix: str = "") -> Notes:
+    """The models of bert4keras, and of toolkit4nlp, which took its interface."""
+    build_model = import_module(f"{package}.models").build_transformer_model
+    with tempfile.TemporaryDirectory() as scratch:
+        for kind, config in kinds.items():
+            path = Path(scratch) / "config.json"
+            path.write_text(json.dumps(config))
+            model = build_model(str(path), None, model=kind)
+            what = f"{package}.models.build_transformer_model, {kind}"
+            yield put_keras(f"{package}-{prefix}{kind}", model, ("words", "segment"), what, config)
+
+
+def bert4keras() -> Notes:
+    kinds = {"bert": of_google(), "albert": of_google(embedding_size=FACTOR)}
+    return built_by("bert4keras", kinds)
+
+
+def toolkit4nlp() -> Notes:
+    """Its attention also clears what padding itself attends to, other than BERT's."""
+    return built_by("toolkit4nlp", {"bert": of_google(embedding_size=WIDTH)}, "no-")
+
+
+def kerasbert() -> Notes:
+    import tf_keras
+
+    keras_bert = import_module("keras_bert")
+
+    config = {
+        "token_num": WORDS,
+        "pos_num": LENGTH,
+        "seq_len": 12,
+        "embed_dim": WIDTH,
+        "transformer_num": LAYERS,
+        "head_num": HEADS,
+        "feed_forward_dim": INNER,
+    }
+    inputs, output = keras_bert.get_model(**config, training=False)[:2]
+    model = tf_keras.Model(inputs, output)
+    yield put_keras("kerasbert-bert", model, ("words", "segment"), "keras_bert.get_model", config)
+
+
+def bertfortf2() -> Notes:
+    """It takes Keras from inside of TensorFlow, where that is no more the one that models are made of."""
+    import tensorflow
+    import tf_keras
+
+    del tensorflow  # which brings the next
+    sys.modules["tensorflow.python"].__dict__["keras"] = sys.modules["tensorflow.python.keras"] = tf_keras
+    import bert
+
+    base = {
+        "vocab_size": WORDS,
+        "use_token_type": True,
+        "use_position_embeddings": True,
+        "token_type_vocab_size": 2,
+        "num_layers": LAYERS,
+        "hidden_size": WIDTH,
+        "hidden_dropout": 0.1,
+        "intermediate_size": INNER,
+        "intermediate_activation": "gelu",
+        "num_heads": HEADS,
+        "max_position_embeddings": LENGTH,
+    }
+    cases = {"bertfortf2-bert": base, "bertfortf2-albert": {**base, "shared_layer": True, "embedding_size": FACTOR}}
+    for name, config in cases.items():
+        layer = bert.BertModelLayer.from_params(bert.BertModelLayer.Params(**config), name="bert")
+        words, types, mask = (tf_keras.Input((12,), dtype="int32") for _ in range(3))
+        model = tf_keras.Model([words, types, mask], layer([words, types], mask=mask))
+        yield put_keras(name, model, ("words", "segment", "mask"), "bert.BertModelLayer", config)
+
+
 GROUPS: dict[str, Callable[[], Notes]] = {
     "bert": bert,
     "models": models,
     "kerashub": kerashub,
     "transformers": transformers,
+    "bert4keras": bert4keras,
+    "toolkit4nlp": toolkit4nlp,
+    "kerasbert": kerasbert,
+    "bertfortf2": bertfortf2,
 }
 
 if __name__ == "__main__":

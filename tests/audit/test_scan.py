@@ -12,13 +12,14 @@ import struct
 import tarfile
 import time
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.support import planted
-from tests.support.helpers import field, graph_def, node_def
+from tests.support.helpers import attr_value, field, graph_def, node_def
 
 import tfsmith
 from tfsmith.audit.files import program_in
@@ -402,3 +403,39 @@ def test_a_graph_that_is_cut_off(tmp_path: Path) -> None:
     text = 'node { name: "read" op: "ReadFile" input: "gone" }'
     found = tfsmith.scan(tfsmith.load(text.encode()))
     assert kinds(found) == [("suspicious", "reads-files")]
+
+
+def _reads() -> bytes:
+    """A graph that reads a file."""
+    path = node_def("p", "Const", (), {"dtype": attr_value(type=7), "value": field(8, b"\x08\x07\x12\x00\x42\x04/etc")})
+    return graph_def([path, node_def("r", "ReadFile", ["p"])])
+
+
+@pytest.mark.parametrize("pack", [lambda data: base64.urlsafe_b64encode(gzip.compress(data)),
+                                  lambda data: gzip.compress(gzip.compress(data))])  # fmt: skip
+def test_a_graph_that_is_packed_twice(pack: Callable[[bytes], bytes]) -> None:
+    text = pack(_reads())
+    held = field(8, b"\x08\x07\x12\x00" + field(8, text))
+    node = node_def("c", "Const", (), {"dtype": attr_value(type=7), "value": held})
+    found = {one.what: one.level for one in tfsmith.scan(tfsmith.load(graph_def([node]))).findings}
+    assert found[f"a text of {len(text)} bytes is a compressed graph of 2 nodes"] == "suspicious"
+    assert "ReadFile reads '/etc'" in found
+
+
+def test_a_gradient_is_called_by_its_function() -> None:
+    text = """
+    node { name: "p" op: "Const" attr { key: "dtype" value { type: DT_STRING } }
+      attr { key: "value" value { tensor { dtype: DT_STRING tensor_shape { } string_val: "/etc/passwd" } } } }
+    node { name: "g" op: "SymbolicGradient" input: "p" attr { key: "f" value { func { name: "Plain" } } }
+      attr { key: "Tin" value { list { type: DT_STRING } } } attr { key: "Tout" value { list { type: DT_STRING } } } }
+    library {
+      function { signature { name: "Plain" } }
+      function {
+        signature { name: "Reads" input_arg { name: "x" type: DT_STRING } output_arg { name: "y" type: DT_STRING } }
+        node_def { name: "r" op: "ReadFile" input: "x" } ret { key: "y" value: "r:contents:0" }
+      }
+      gradient { function_name: "Plain" gradient_func: "Reads" }
+    }
+    """
+    (found,) = tfsmith.scan(tfsmith.load(text.encode())).findings
+    assert (found.level, found.what, found.when) == ("dangerous", "ReadFile reads '/etc/passwd'", "at call")

@@ -26,6 +26,7 @@ from tfsmith.errors import (
     UsageError,
     WrongFileError,
 )
+from tfsmith.formats.keras.hdf5 import _longest_text
 from tfsmith.ir.keras import KerasFile, layer_rows
 from tfsmith.verbs.view import view_model
 from tfsmith.view.page_data import page_data
@@ -322,6 +323,30 @@ def test_texts_that_are_one_text(tmp_path: Path) -> None:
     data[names : names + 16 * count] = data[long : long + 16] * count
     path.write_bytes(data)
     with pytest.raises(LimitError, match="may hold 1000 texts of 2000"):
+        tfsmith.load(path)
+
+
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+@pytest.mark.parametrize("texts", ["2.2.4", ["one", "2.2.4"]])
+def test_a_text_that_claims_more_than_the_file_has(libver: str, texts: Any, tmp_path: Path) -> None:
+    """HDF5 would ask for all of that memory before it looks at the text. The latest layout has a checksum over it."""
+    path = tmp_path / "lie.h5"
+    with h5py.File(path, "w", libver=libver) as file:
+        file.attrs["layer_names"] = numpy.array([b"d"])
+        file.create_group("d").attrs["weight_names"] = numpy.array([b"k"])
+        file["d/k"] = numpy.ones(2, "float32")
+        kind = h5py.string_dtype()
+        file.attrs.create("keras_version", texts if isinstance(texts, str) else numpy.array(texts, kind), dtype=kind)
+    data = bytearray(path.read_bytes())
+    name = data.index(b"keras_version\0")
+    assert tfsmith.load(path).variables
+    assert _longest_text(bytes(data)) == 5
+    if libver == "latest":
+        return
+    length = data.index((5).to_bytes(4, "little"), name + 40)
+    data[length : length + 4] = (3 << 30).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(CorruptFileError, match="a text claims 3221225472 bytes, more than the file has"):
         tfsmith.load(path)
 
 

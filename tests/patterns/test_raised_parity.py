@@ -277,3 +277,216 @@ def test_what_only_looks_like_it_is_not_recognised(name: str) -> None:
     made = Made(MUST_NOT[name])
     assert set(made.kinds) <= {"softmax"} if name.startswith("exp") else not made.kinds
     made.check()
+
+
+# Each raised op: spellings that are the same, whose difference reads as nothing, and computations that only look alike.
+
+SIDE = 4
+"""All axes of a square are as long, so that a wrong axis is no error of shapes."""
+Pair = Callable[[Any, Any], tuple[Any, Any]]
+
+
+def shown(tf: Any, x: Any) -> Any:
+    return x > 0.3
+
+
+def conv(tf: Any, x: Any, kernel: Any, **more: Any) -> Any:
+    return tf.nn.conv2d(x[:, tf.newaxis], kernel[tf.newaxis, tf.newaxis], 1, "SAME", **more)[:, 0]
+
+
+def batch_norms(tf: Any, x: Any, epsilon: float = 1e-3) -> tuple[Any, Any]:
+    """By its op, and by arithmetic, whose epsilon is 0.001."""
+    scale, offset, mean = weight(tf, SIDE) + 0.5, weight(tf, SIDE), weight(tf, SIDE) * 0.1
+    variance = tf.abs(weight(tf, SIDE)) + 1.0
+    found = tf.raw_ops.FusedBatchNormV3(
+        x=x[:, tf.newaxis], scale=scale, offset=offset, mean=mean, variance=variance, epsilon=epsilon, is_training=False
+    )
+    return found.y[:, 0], tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-3)
+
+
+def rows(tf: Any, x: Any, number: float = 0.0) -> Any:
+    return tf.gather(weight(tf, SIDE, SIDE) + number, tf.cast(x > 0.3, tf.int32))
+
+
+SAME: dict[str, Pair] = {
+    "Contract: Einsum": lambda tf, x: (
+        tf.einsum("qrs,st->qrt", x, k := weight(tf, SIDE, SIDE)),
+        tf.reshape(tf.matmul(tf.reshape(x, [-1, SIDE]), k), tf.shape(x)),
+    ),
+    "Contract: a kernel of one pixel": lambda tf, x: (
+        conv(tf, x, k := weight(tf, SIDE, SIDE)),
+        tf.tensordot(x, k, 1),
+    ),
+    "Contract: transposed": lambda tf, x: (
+        tf.matmul(x, tf.transpose(k := tf.tile(weight(tf, SIDE, SIDE)[tf.newaxis], [3, 1, 1]), [0, 2, 1])),
+        tf.matmul(x, k, transpose_b=True),
+    ),
+    "Bias": lambda tf, x: (tf.nn.bias_add(x, b := weight(tf, SIDE)), b + x),
+    "Bias: in front": lambda tf, x: (
+        tf.nn.bias_add(x[:, :, tf.newaxis], b := weight(tf, SIDE), data_format="NCHW")[:, :, 0],
+        x + b[:, tf.newaxis],
+    ),
+    "BatchNorm": batch_norms,
+    "Mask": lambda tf, x: (
+        tf.where(shown(tf, x), 0.0, -1e4),
+        (1.0 - tf.cast(tf.logical_not(tf.logical_not(shown(tf, x))), tf.float32)) * -1e4,
+    ),
+    "Dropout: none": lambda tf, x: (tf.nn.dropout(x, 0.0), tf.identity(x)),
+    "Embedding": lambda tf, x: (
+        tf.gather(t := weight(tf, SIDE, SIDE), i := tf.cast(shown(tf, x), tf.int32)),
+        tf.gather(t, i),
+    ),
+    "Residual": lambda tf, x: (x + (x + (b := weight(tf, SIDE))), 2.0 * x + b),
+    "Scale": lambda tf, x: (
+        tf.tensordot(x * 0.125, k := weight(tf, SIDE, SIDE), 1),
+        tf.tensordot(x, k, 1) * tf.math.rsqrt(tf.cast(tf.constant(64), tf.float32)),
+    ),
+    "Scale: a quotient": lambda tf, x: (x / 8.0, x * 0.125),
+    "Softmax": lambda tf, x: (
+        tf.nn.softmax(x, axis=1),
+        tf.transpose(tf.nn.softmax(tf.transpose(x, [0, 2, 1])), [0, 2, 1]),
+    ),
+    "a quotient that is never of 0": lambda tf, x: (
+        tf.math.divide_no_nan(x, tf.sqrt(x * x + 1.0)),
+        x / tf.sqrt(x * x + 1.0),
+    ),
+}
+OTHER: dict[str, Pair] = {
+    "Contract: other letters": lambda tf, x: (
+        tf.einsum("abc,cd->abd", x, k := weight(tf, SIDE, SIDE)),
+        tf.einsum("abc,dc->abd", x, k),
+    ),
+    "Contract: another axis": lambda tf, x: (
+        tf.einsum("abc,cd->abd", x, k := weight(tf, SIDE, SIDE)),
+        tf.einsum("abc,bd->adc", x, k),
+    ),
+    "Contract: a diagonal": lambda tf, x: (
+        tf.einsum("abb->ab", x)[:, :, tf.newaxis],
+        tf.reduce_sum(x, -1, keepdims=True),
+    ),
+    "Contract: three pixels": lambda tf, x: (
+        tf.nn.conv2d(
+            x[:, tf.newaxis], tf.tile(weight(tf, SIDE, SIDE)[tf.newaxis, tf.newaxis], [1, 3, 1, 1]), 1, "SAME"
+        )[:, 0],
+        conv(tf, x, weight(tf, SIDE, SIDE)),
+    ),
+    "Bias: another axis": lambda tf, x: (x + (b := weight(tf, SIDE)), x + b[:, tf.newaxis]),
+    "BatchNorm: another epsilon": lambda tf, x: batch_norms(tf, x, 0.5),
+    "BatchNorm: of something else": lambda tf, x: (batch_norms(tf, x)[0], batch_norms(tf, 2 * x)[0]),
+    "Mask: turned": lambda tf, x: (tf.where(shown(tf, x), 0.0, -1e4), tf.where(shown(tf, x), -1e4, 0.0)),
+    "Mask: another fill": lambda tf, x: (tf.where(shown(tf, x), 0.0, -1e4), tf.where(shown(tf, x), 0.0, -1e9)),
+    "Dropout": lambda tf, x: (tf.nn.dropout(x, 0.5), tf.identity(x)),
+    "Dropout: twice": lambda tf, x: (tf.nn.dropout(x, 0.5), tf.nn.dropout(x, 0.5)),
+    "Embedding: another table": lambda tf, x: (rows(tf, x), rows(tf, x, 1.0)),
+    "Residual: none": lambda tf, x: (x + tf.tanh(x), tf.tanh(x)),
+    "Scale: another number": lambda tf, x: (x * 0.125, x * 0.25),
+    "Softmax: another axis": lambda tf, x: (tf.nn.softmax(x, axis=1), tf.nn.softmax(x, axis=2)),
+    "Softmax: a logarithm": lambda tf, x: (tf.nn.softmax(x), tf.nn.log_softmax(x)),
+    "a cast to integers": lambda tf, x: (tf.cast(tf.cast(3 * x, tf.int32), tf.float32), 3 * x),
+    "a cast to half precision": lambda tf, x: (tf.cast(tf.cast(1000 * x, tf.bfloat16), tf.float32), 1000 * x),
+    "a quotient of 0": lambda tf, x: (tf.math.divide_no_nan(x, tf.nn.relu(x)), x * tf.nn.relu(x)),
+    "another power": lambda tf, x: (tf.abs(x) ** 0.5, tf.abs(x)),
+}
+
+
+def difference(pair: Pair) -> Callable[[Any, Any], Any]:
+    def build(tf: Any, x: Any) -> Any:
+        one, other = pair(tf, x)
+        return one - other
+
+    return build
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_spellings_of_one_op_have_one_reading(name: str) -> None:
+    made = Made(difference(SAME[name]), (3, SIDE, SIDE))
+    assert made.reading.value == ()
+    np.testing.assert_allclose(made.expected, np.zeros_like(made.expected), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", OTHER)
+def test_what_computes_something_else_has_another_reading(name: str) -> None:
+    made = Made(difference(OTHER[name]), (3, SIDE, SIDE))
+    assert made.reading.value != ()
+    assert np.abs(made.expected).max() > 1e-2
+
+
+def fused_node(tf: Any, op: str, inputs: list[str], **attrs: Any) -> Any:
+    """A node of an op that only grappler writes."""
+    node = tf.compat.v1.NodeDef(name="fused", op=op, input=inputs)
+    kinds = {bool: "b", int: "i", float: "f", bytes: "s"}
+    for key, value in attrs.items():
+        if key in ("T", "U"):
+            node.attr[key].type = value
+        elif isinstance(value, list):
+            field = "type" if key == "TArgs" else kinds[type(value[0])]
+            getattr(node.attr[key].list, field).extend(value)
+        else:
+            setattr(node.attr[key], kinds[type(value)], value)
+    return node
+
+
+def fused_conv(tf: Any, activation: bytes, **more: Any) -> Any:
+    ops = [b"BiasAdd", activation]
+    settings = {"T": 1, "num_args": 1, "TArgs": [1], "strides": [1, 1, 1, 1], "padding": b"SAME", "fused_ops": ops}
+    return fused_node(tf, "_FusedConv2D", ["x", "kernel", "bias"], **settings, **more)
+
+
+def fused_norm(tf: Any, activation: bytes) -> Any:
+    settings = {"T": 1, "U": 1, "epsilon": 1e-3, "num_side_inputs": 1, "activation_mode": activation}
+    inputs = ["x", "bias", "ones", "third", "ones", "x"]
+    return fused_node(tf, "_FusedBatchNormEx", inputs, is_training=False, data_format=b"NHWC", **settings)
+
+
+@pytest.mark.parametrize("activation", [b"Relu", b"Elu", b"Identity"])
+@pytest.mark.parametrize("op", ["_FusedConv2D", "_FusedBatchNormEx"])
+def test_what_grappler_fuses_reads_as_it_was_before(op: str, activation: bytes) -> None:
+    import tensorflow as tf
+
+    random = np.random.default_rng(3)
+    function = {b"Relu": tf.nn.relu, b"Elu": tf.nn.elu, b"Identity": tf.identity}[activation]
+    is_conv = op == "_FusedConv2D"
+    with tf.Graph().as_default() as plain:
+        x = tf.compat.v1.placeholder(tf.float32, (3, 2, 4, SIDE), "x")
+        kernel = tf.constant(random.standard_normal((1, 1, SIDE, SIDE)).astype(np.float32), name="kernel")
+        bias = tf.constant(random.standard_normal(SIDE).astype(np.float32), name="bias")
+        ones, third = tf.ones([SIDE], name="ones"), tf.fill([SIDE], np.float32(0.3), name="third")
+        normal = tf.raw_ops.FusedBatchNormV3(
+            x=x, scale=bias, offset=ones, mean=third, variance=ones, epsilon=1e-3, is_training=False
+        )
+        before = tf.nn.bias_add(tf.nn.conv2d(x, kernel, 1, "SAME"), bias) if is_conv else normal.y + x
+        tf.identity(function(before), "out")
+    data = plain.as_graph_def()
+    data.node.append(fused_conv(tf, activation) if is_conv else fused_norm(tf, activation))
+    graph = tfsmith.load(data.SerializeToString()).graph
+    raised = Raised(graph, Inference(graph))
+    fused, out = (raised.reading(Endpoint(name, 0)) for name in ("fused", "out"))
+    assert fused is not None
+    assert out is not None
+    is_known = (
+        activation == b"Relu" or (is_conv and activation == b"Elu") or (not is_conv and activation == b"Identity")
+    )
+    assert (raised.algebra.intern(fused.value)[0] == raised.algebra.intern(out.value)[0]) == is_known
+    if not is_known or not is_conv:  # TensorFlow has no kernel of the batch norm for CPUs
+        return
+    with tf.Graph().as_default() as both:
+        tf.import_graph_def(data, name="")
+        options = tf.compat.v1.ConfigProto()
+        options.graph_options.rewrite_options.disable_meta_optimizer = True
+        with tf.compat.v1.Session(graph=both, config=options) as session:
+            fed = random.standard_normal((3, 2, 4, SIDE))
+            np.testing.assert_allclose(*session.run(["fused:0", "out:0"], {"x:0": fed}), atol=1e-5)
+
+
+def test_a_fused_convolution_with_another_layout_of_weights_is_no_product() -> None:
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as plain:
+        tf.compat.v1.placeholder(tf.float32, (3, 2, 4, 1), "x")
+        tf.ones([1, 1, 1, 1], name="kernel"), tf.ones([1], name="bias")
+    data = plain.as_graph_def()
+    data.node.append(fused_conv(tf, b"Relu", filter_format=b"OIHW"))
+    graph = tfsmith.load(data.SerializeToString()).graph
+    raised = Raised(graph, Inference(graph))
+    reading = raised.reading(Endpoint("fused", 0))
+    assert reading is None or leaves(raised.algebra, reading.value) == {"fused:0"}

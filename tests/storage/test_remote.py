@@ -167,6 +167,16 @@ def test_an_upload_that_fails_leaves_nothing(model: Path, monkeypatch: pytest.Mo
     with pytest.raises(TfsmithError, match="the store is full"):
         tfsmith.convert(model, "memory://full/model")
     assert store.find("/full") == []
+    store.pipe("/full/model/saved_model.pb", b"the old one")
+    with pytest.raises(TfsmithError, match="the store is full"):
+        tfsmith.convert(model, "memory://full/model", force=True)
+    assert store.cat("/full/model/saved_model.pb") == b"the old one"
+
+
+def test_a_url_that_was_written_is_told_as_it_was_given(model: Path) -> None:
+    found = tfsmith.freeze(model, out="memory://told/frozen.pb")
+    assert "Wrote memory://told/frozen.pb" in str(found)
+    assert found.to_json()["output"] == "memory://told/frozen.pb"
 
 
 @pytest.mark.parametrize("form", ["zip", "tar", "gztar"])

@@ -27,6 +27,7 @@ _PAIRS: dict[str, Callable[[Array, Array], Array]] = {
     "greater": np.greater,
     "less": np.less,
     "equal": np.equal,
+    "divnonan": lambda x, y: np.divide(x, y, out=np.zeros(np.broadcast_shapes(x.shape, y.shape)), where=y != 0),
 }
 
 

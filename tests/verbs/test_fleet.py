@@ -12,7 +12,7 @@ import pytest
 import tfsmith
 import tfsmith.verbs.fleet as module
 from tfsmith.cli.main import main
-from tfsmith.errors import TfsmithError
+from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.testing.half_plus import write_half_plus
 from tfsmith.verbs._fleet_models import Found, find_models, out_of
 
@@ -64,7 +64,22 @@ def test_one_line_for_each_and_it_resumes(models: Path, tmp_path: Path, capsys: 
         assert main(command) == 0
     finally:
         shutil.rmtree(models / "deep" / "d")
-    assert [Path(json.loads(line)["model"]).name for line in report.read_text().splitlines()[6:]] == ["d"]
+    assert [Path(json.loads(line)["model"]).name for line in report.read_text().splitlines()[5:]] == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("r.jsonl", "notes\n"), ("r.jsonl", "notes"), ("r.jsonl", '{"model": 1}\n'), ("r.html", ""), ("r.jsonl", None)],
+)
+def test_files_that_are_no_report_are_kept(models: Path, tmp_path: Path, name: str, text: str | None) -> None:
+    if text is None:
+        (tmp_path / "r.html").write_text("<title>my page</title>")
+    else:
+        (tmp_path / name).write_text(text)
+    before = {one.name: one.read_text() for one in tmp_path.iterdir()}
+    with pytest.raises(UsageError, match="report"):
+        tfsmith.fleet("scan", [str(models / "deep")], report=tmp_path / name)
+    assert {one.name: one.read_text() for one in tmp_path.iterdir()} == before
 
 
 def test_outputs_are_named_after_the_models(models: Path, tmp_path: Path) -> None:

@@ -49,6 +49,8 @@ _PICKLE = re.compile(rb"\x80[\x02-\x05]")
 _PICKLE_CALLS = re.compile(rb"[c\x93Ri\x81o]")
 _HEAD = 4096
 _LEAST_PACKED = 24
+_MOST_LAYERS = 4
+"""So often a text is unpacked."""
 _MOST_UNPACKED = 1 << 24
 """So much of a packed text is unpacked, to see what it is."""
 _BASE64 = re.compile(rb"[A-Za-z0-9_+/-]+={0,2}")
@@ -88,7 +90,15 @@ def program_in(data: bytes, *, whole: bool = False) -> str:
 
 
 def unpacked_forms(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """What a text holds if it is packed as TensorFlow's own ops unpack it: gzip, zlib, deflate or base64."""
+    """What a text holds if it is packed as TensorFlow's own ops unpack it, once or some times over."""
+    waiting = [("", data)]
+    for _ in range(_MOST_LAYERS):
+        waiting = [(form, inner) for _, outer in waiting for form, inner in _unpacked(outer)]
+        yield from waiting
+
+
+def _unpacked(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """What is in gzip, zlib, deflate or base64."""
     if len(data) < _LEAST_PACKED:
         return
     if data[:2] == b"\x1f\x8b" or data[:1] in (b"\x78", b"\x58", b"\x68"):

@@ -119,8 +119,9 @@ class Reach:
                     continue
                 call = CALLS.get(node.op)
                 for function in _functions(node.attrs.values()):
-                    if function in library:
-                        here.append((node, function, None if call is None else call.first))
+                    for one in (function, library.gradients.get(function, "")):  # a gradient is run by its name, too
+                        if one in library:
+                            here.append((node, one, None if call is None else call.first))
         return found
 
     @cached_property

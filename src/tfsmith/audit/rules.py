@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from itertools import chain
 
 from tfsmith.audit.files import program_in, side_file_findings, unpacked_forms
 from tfsmith.audit.findings import Finding, Level, When, grouped
@@ -326,7 +327,7 @@ class _Scan:
 
     def _inner(self, data: bytes) -> tuple[Model | None, str]:
         """The graph that a text is, plainly or packed, and how it is packed."""
-        for form, unpacked in (("", data), *unpacked_forms(data)):
+        for form, unpacked in chain((("", data),), unpacked_forms(data)):
             if len(unpacked) >= _LEAST_GRAPH and _may_be_message(unpacked):
                 inner = self.open_inside(unpacked)
                 if inner is not None:

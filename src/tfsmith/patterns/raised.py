@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from tfsmith.ir.body import Body
 from tfsmith.ir.graph import Checker
 from tfsmith.ir.node import Endpoint, Node
-from tfsmith.ir.opdef import builtin_op
+from tfsmith.ir.opdef import OpDef, builtin_op
 from tfsmith.ir.tensor import Tensor
 from tfsmith.ops import CONTROL_FLOW, VARIABLES
 from tfsmith.ops.inference import Inference
@@ -199,7 +199,7 @@ class Raised:
         if rule is None:
             return
         inputs, definition = self.inputs(node), builtin_op(node.op)
-        if definition is not None and len(inputs) < len(definition.inputs):
+        if definition is not None and len(inputs) < len(definition.inputs) and len(inputs) < _least(definition):
             return  # a damaged graph: the rules take for granted what the op must be given
         if not self._checker.are_right(node):
             return
@@ -281,6 +281,11 @@ class Raised:
             else:
                 found |= {label: (self.algebra.label(size(label)),) for label in arg}
         return found
+
+
+def _least(definition: OpDef) -> int:
+    """How many inputs an op takes at least: its lists may be empty."""
+    return sum(not one.number_attr and not one.type_list_attr for one in definition.inputs)
 
 
 def _settings(body: Body, node: Node) -> tuple[object, ...] | None:

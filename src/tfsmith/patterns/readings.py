@@ -15,7 +15,20 @@ from tfsmith.ir.types import SCALAR
 from tfsmith.ops import COMPARISONS, PASSES_ON
 from tfsmith.ops.shapes import flat_values
 from tfsmith.ops.sizes import Size, times
-from tfsmith.patterns.algebra import ONE, ZERO, Algebra, Arg, Label, Product, Reading, Value, constant_of, scaled
+from tfsmith.patterns.algebra import (
+    ONE,
+    ZERO,
+    Algebra,
+    Arg,
+    Atom,
+    Label,
+    Product,
+    Reading,
+    Value,
+    class_of,
+    constant_of,
+    scaled,
+)
 from tfsmith.patterns.parts import join, pack, take_part
 
 if TYPE_CHECKING:
@@ -141,6 +154,30 @@ def _divide(algebra: Algebra, one: Value, other: Value) -> Value | None:
         return scaled(one, 1 / number) if number else None
     inverse = algebra.power(other, -1)
     return None if inverse is None else algebra.multiply(one, inverse)
+
+
+def _divide_or_zero(algebra: Algebra, one: Value, other: Value) -> Value | None:
+    """A quotient that is 0 where the divisor is: a quotient like any other only if that is never 0."""
+    number = constant_of(other)
+    if number is not None:
+        return scaled(one, 1 / number) if number else ZERO
+    if all(_is_never_zero(algebra, atom) for product, _ in other for atom, _ in product) and len(other) == 1:
+        return _divide(algebra, one, other)
+    return algebra.apply("divnonan", one, other)
+
+
+def _is_never_zero(algebra: Algebra, atom: Atom) -> bool:
+    """Whether an atom is a sum of squares and a number, an exponential, or a sum of such."""
+    head = algebra.head(atom)
+    if head[0] == "sum":
+        terms = dict(algebra.inside(atom))
+        least = terms.pop((), 0.0)
+        return least > 0 and all(number > 0 and _is_positive(algebra, product) for product, number in terms.items())
+    if head[0] in ("mean", "total"):
+        axes = tuple((at,) for at in range(len(algebra.class_sizes(class_of(head)))))
+        inside = algebra.value_of(class_of(head), axes)
+        return all(number > 0 and all(algebra.head(one)[0] == "exp" for one, _ in each) for each, number in inside)
+    return head[0] == "exp"
 
 
 def _squared_difference(algebra: Algebra, one: Value, other: Value) -> Value | None:
@@ -529,6 +566,8 @@ def _convolution(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Read
         return None
     if any(step != 1 for step in node.get("strides", ())) or any(node.get("explicit_paddings") or ()):
         return None
+    if node.get("filter_format", b"HWIO") != b"HWIO":  # of the fused op, where it may be another
+        return None
     layout = "nchw" if node.get("data_format", b"NHWC") == b"NCHW" else "nhwc"
     return raised.contracted([(x, layout), (kernel, "yzco")], layout.replace("c", "o"))
 
@@ -626,11 +665,15 @@ def _batch_norm(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Readi
             return None
         vectors += [mean, scaled(algebra.reduce(square, labels), 1 / count)]
     scale, offset, mean, variance = vectors
-    centered = algebra.add(x.value, scaled(mean, -1))
     epsilon = float(node.get("epsilon", 1e-4))
     factor = algebra.power(algebra.add(variance, (((), epsilon),)), -0.5)
     if factor is None:
         return None
+    if not in_training:  # as tf.nn.batch_normalization spells it
+        slope = algebra.multiply(factor, scale)
+        shift = algebra.add(offset, scaled(algebra.multiply(mean, slope), -1))
+        return Reading(algebra.add(algebra.multiply(x.value, slope), shift), x.axes)
+    centered = algebra.add(x.value, scaled(mean, -1))
     return Reading(algebra.add(algebra.multiply(algebra.multiply(centered, factor), scale), offset), x.axes)
 
 
@@ -734,7 +777,7 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
     | {name: _function(name.lower()) for name in _FUNCTIONS}
     | {name: _together(name.lower()) for name in (*COMPARISONS, "Minimum")}
     | dict.fromkeys(("Add", "AddV2"), _binary(_add))
-    | dict.fromkeys(("RealDiv", "Div", "DivNoNan"), _binary(_divide))
+    | dict.fromkeys(("RealDiv", "Div"), _binary(_divide))
     | dict.fromkeys(("Mul", "MulNoNan"), _binary(_multiply))
     | dict.fromkeys(("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3"), _product)
     | dict.fromkeys(("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"), _batch_norm)
@@ -744,6 +787,7 @@ RULES: Mapping[str, _Rule] = MappingProxyType(
         "Const": _constant,
         "Cast": _cast,
         "Sub": _binary(_subtract),
+        "DivNoNan": _binary(_divide_or_zero),
         "SquaredDifference": _binary(_squared_difference),
         "Pow": _binary(_power),
         "Maximum": _binary(_maximum),

@@ -92,7 +92,7 @@ def _explained(url: str) -> Iterator[None]:
         raise
     except ImportError as error:
         what = f"what reads such a URL is not installed ({error})"
-        raise UnsupportedError(what, path=url, remedy="pip install 'tfsmith[remote]'") from error
+        raise UnsupportedError(what, path=url, remedy="pip install it, or 'tfsmith[remote]' for s3 and http") from error
     except FileNotFoundError as error:
         raise UnreadableFileError("there is no such file or folder", path=url, remedy="check the URL") from error
     except Exception as error:
@@ -422,7 +422,8 @@ def upload(folder: Path, url: str) -> None:
         for one in files:
             target = f"{place.rstrip('/')}/{one.relative_to(folder).as_posix()}"
             fs.makedirs(target.rpartition("/")[0], exist_ok=True)
-            done.append(target)
+            if not fs.exists(target):  # what is replaced is not taken away if that fails
+                done.append(target)
             fs.put_file(str(one), target)
     except Exception as error:
         for target in done:

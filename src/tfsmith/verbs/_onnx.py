@@ -23,7 +23,7 @@ from tfsmith.ir.types import Shape
 from tfsmith.ops import TABLES
 from tfsmith.ops.inference import Inference
 from tfsmith.storage.place import Output
-from tfsmith.verbs._shared import Result, sized
+from tfsmith.verbs._shared import Result, output_name, sized
 from tfsmith.view import human_bytes, plural
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ConvertedOnnx(Result):
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "kind": "onnx",
             "opset": self.opset,
             "inputs": dict(self.inputs),

@@ -65,6 +65,7 @@ __all__ = [
     "names_of",
     "open_model",
     "signature_lines",
+    "output_name",
     "size_of",
     "sized",
 ]
@@ -434,11 +435,17 @@ def size_of(out: Path | None) -> int | None:
     return sum(sizes) if sizes else None
 
 
+def output_name(out: Path) -> str:
+    """An output by its name; of a URL with both slashes, of which `Path` leaves one."""
+    return re.sub(r"^([a-z][a-z0-9+.-]+):/(?!/)", r"\1://", str(out))
+
+
 def sized(out: Path | None, *facts: str) -> str:
     """An output with what it is and how large: `frozen.pb (graph, 1.2 MB)`."""
     size = size_of(out)
     words = [*facts, *([] if size is None else [human_bytes(size)])]
-    return f"{out} ({', '.join(words)})" if words else str(out)
+    name = "" if out is None else output_name(out)
+    return f"{name} ({', '.join(words)})" if words else name
 
 
 def signature_lines(signatures: Mapping[str, Signature]) -> Iterator[str]:

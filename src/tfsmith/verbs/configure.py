@@ -19,7 +19,7 @@ from tfsmith.records import record, replace
 from tfsmith.storage import open_file, real_path
 from tfsmith.storage.place import Output
 from tfsmith.verbs._declare import checked
-from tfsmith.verbs._shared import ModelResult, open_model, size_of, sized
+from tfsmith.verbs._shared import ModelResult, open_model, output_name, size_of, sized
 from tfsmith.view import plural
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ class Configured(ConfiguredNodes, ModelResult):
     def to_json(self) -> dict[str, Any]:
         """Every node with its attributes before and after."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "bytes": size_of(self.out),
             "changed": [_facts(one) for one in self.changed],
             "unchanged": [one.node for one in self.unchanged],

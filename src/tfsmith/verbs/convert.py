@@ -17,7 +17,7 @@ from tfsmith.passes.interface import INIT_SIGNATURE
 from tfsmith.passes.kinds import repack
 from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import require_graph, with_assets
-from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, sized
+from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, output_name, signature_lines, sized
 from tfsmith.view import plural
 from tfsmith.view.summary import signature_facts
 from tfsmith.weights.source import weights_of
@@ -91,7 +91,7 @@ class Converted(ReworkedModel, ModelResult):
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "kind": self.model.kind,
             "tensors": len(self.model.variables),
             "bytes": self._bytes(),

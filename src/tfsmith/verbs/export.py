@@ -15,7 +15,15 @@ from tfsmith.passes.export import ExportedGraph, ExportOptions
 from tfsmith.passes.export import export as export_pass
 from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import with_assets
-from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
+from tfsmith.verbs._shared import (
+    ModelResult,
+    asked_signatures,
+    open_model,
+    output_name,
+    signature_lines,
+    size_of,
+    sized,
+)
 from tfsmith.view.summary import signature_facts
 
 if TYPE_CHECKING:
@@ -64,7 +72,7 @@ class Exported(ExportedGraph, ModelResult):
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "bytes": size_of(self.out),
             "variables": list(self.variables),
             "signatures": signature_facts(self.model.signatures),

@@ -15,7 +15,7 @@ from tfsmith.records import field, record, replace
 from tfsmith.storage.place import Output
 from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import _path, body_of
-from tfsmith.verbs._shared import Result, open_model, sized
+from tfsmith.verbs._shared import Result, open_model, output_name, sized
 from tfsmith.view import plural
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Extracted(Pattern, Result):
     def to_json(self) -> dict[str, Any]:
         """The names of all nodes and inputs."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "seed_nodes": [node.name for node in self.seed_nodes],
             "internal_nodes": [node.name for node in self.internal_nodes],
             "inputs": list(self.inputs),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 import traceback
 from collections import Counter
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FleetResult", "fleet", "run_one"]
 
+_LINE, _TITLE = b'{"model": ', "<title>tfsmith fleet</title>"
+"""How a line of the report begins, and the title of the page."""
 _LEFT_OUT = frozenset({"fleet", "serve", "demo", "completion", "diff", "verify", "view"})
 """Verbs that take no model, two of them, or all of the terminal."""
 _TASKS = 500
@@ -124,6 +127,7 @@ def fleet(
     models = find_models(patterns)
     tasks = _tasks(verb, models, given)
     path = Path(report)
+    page = _page_of(path)
     before = _done_before(path, verb, given)
     todo = [task for task in tasks if (task[0].path, task[0].size, task[0].etag) not in before]
     start = told = time.monotonic()
@@ -142,7 +146,6 @@ def fleet(
                 rate = number / (told - start)
                 left = (len(todo) - number) / rate
                 progress(f"{number:,} of {len(todo):,} models, {rate:.1f} a second, {left:.0f} s left")
-    page = path.with_suffix(".html")
     write_file(page, _page(verb, path).encode(), force=True)
     done = {status: counts[status] for status in ("yes", "no", "error", "crashed") if counts[status]}
     skipped = len(tasks) - len(todo)
@@ -153,9 +156,9 @@ def fleet(
 def _appended(path: Path) -> Iterator[TextIO]:
     """The report, ready for more lines; a new one that gets none, as for a cluster that is not there, goes again."""
     try:
+        if path.is_file():
+            os.truncate(path, path.read_bytes().rfind(b"\n") + 1)  # without a line that was cut off
         with open(path, "a", encoding="utf-8") as file:
-            if path.stat().st_size and not path.read_bytes().endswith(b"\n"):
-                file.write("\n")  # a line that was cut off
             yield file
     finally:
         if path.is_file() and not path.stat().st_size:
@@ -195,20 +198,36 @@ def _tasks(verb: str, models: list[Found], options: Mapping[str, Any]) -> list[T
 
 
 def _done_before(path: Path, verb: str, options: Mapping[str, Any]) -> set[tuple[str, int, str]]:
-    """What the report has of this verb with these options."""
+    """What the report has of this verb with these options. The last line may be cut off, as by a kill.
+
+    Raises:
+        UsageError: The file is no such report, so that nothing may be added to it.
+    """
     if not path.is_file():
         return set()
     wanted = json.loads(json.dumps(dict(options), default=str))
     found: set[tuple[str, int, str]] = set()
-    with open(path, encoding="utf-8", errors="replace") as file:
-        for line in file:
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n") and line[: len(_LINE)] == _LINE[: len(line)]:
+                break
             try:
                 one = json.loads(line)
                 if (one["verb"], one["options"]) == (verb, wanted):
                     found.add((one["model"], one["size"], one["etag"]))
-            except (ValueError, KeyError, TypeError):  # cut off, or somebody else's
-                continue
+            except (ValueError, KeyError, TypeError) as error:
+                what = f"line {number} is not of a fleet's report"
+                raise UsageError(what, path=path, remedy="pass another {report}") from error
     return found
+
+
+def _page_of(report: Path) -> Path:
+    """Where the page of a report is; one of its own, or nothing yet."""
+    page = report.with_suffix(".html")
+    if page == report or (page.is_file() and _TITLE.encode() not in page.read_bytes()[:1000]):
+        what = "it would take the place of the report" if page == report else "it is no page of a fleet"
+        raise UsageError(f"{page.name} is where the page goes, but {what}", path=report, remedy="pass another {report}")
+    return page
 
 
 def run_one(verb: str, model: Found, options: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
@@ -329,13 +348,11 @@ def _check_reachable(address: str) -> None:
 def _page(verb: str, report: Path) -> str:
     """The report as a page: a row for each model, the last line counts."""
     rows: dict[str, Any] = {}
-    with open(report, encoding="utf-8", errors="replace") as file:
+    with open(report, encoding="utf-8") as file:
         for line in file:
-            try:
-                one = json.loads(line)
+            one = json.loads(line)
+            if one["verb"] == verb:
                 rows[one["model"]] = one
-            except (ValueError, KeyError, TypeError):
-                continue
     counts = Counter(one.get("status", "") for one in rows.values())
     head = ", ".join(f"{count:,} {status}" for status, count in counts.most_common())
     body = "".join(
@@ -344,7 +361,8 @@ def _page(verb: str, report: Path) -> str:
         for name, one in sorted(rows.items(), key=lambda pair: (pair[1].get("status") == "yes", pair[0]))
     )
     return (
-        "<!doctype html><html lang='en'><meta charset='utf-8'><title>tfsmith fleet</title><style>body{font:15px/1.5 "
+        f"<!doctype html><html lang='en'><meta charset='utf-8'>{_TITLE}"
+        "<style>body{font:15px/1.5 "
         "system-ui,sans-serif;margin:2rem}td,th{text-align:left;padding:.1rem 1rem .1rem 0}.error td:first-child,"
         ".crashed td:first-child{color:#b00020}</style>"
         f"<h1>tfsmith fleet {escape(verb)}</h1><p>{escape(head)}</p>"

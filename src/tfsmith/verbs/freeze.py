@@ -17,7 +17,7 @@ from tfsmith.passes.freeze import freeze as freeze_pass
 from tfsmith.passes.interface import init_nodes
 from tfsmith.passes.variables import EMA_SUFFIX
 from tfsmith.verbs._declare import checked
-from tfsmith.verbs._shared import ModelResult, open_model, size_of, sized
+from tfsmith.verbs._shared import ModelResult, open_model, output_name, size_of, sized
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -60,7 +60,7 @@ class Frozen(FrozenGraph, ModelResult):
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "bytes": size_of(self.out),
             "converted": dict(self.converted),
             "outputs": dict(self.outputs),

@@ -41,7 +41,7 @@ from tfsmith.records import record, replace
 from tfsmith.verbs._declare import checked
 from tfsmith.verbs._feed_values import read_feeds
 from tfsmith.verbs._files import load, place_model
-from tfsmith.verbs._shared import Result, names_of, open_model, size_of, sized
+from tfsmith.verbs._shared import Result, names_of, open_model, output_name, size_of, sized
 from tfsmith.verbs.replace import Replaced
 from tfsmith.verbs.replace import replace as replace_nodes
 from tfsmith.verbs.run import engine_options
@@ -210,7 +210,7 @@ class Optimized(Result):
             ],
         }
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "bytes": size_of(self.out),
             "before_ms": None if speed is None else speed.before_ms,
             "after_ms": None if speed is None else speed.after_ms,

@@ -18,7 +18,7 @@ from tfsmith.storage import FileSink
 from tfsmith.storage.place import Output, write_file
 from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import _path
-from tfsmith.verbs._shared import MATCHING, Result, open_model, sized
+from tfsmith.verbs._shared import MATCHING, Result, open_model, output_name, sized
 from tfsmith.view import plural
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class MadeRecipe(Recipe, Result):
         """The names of the nodes and of what enters them."""
         query, target = self.variants[0].query, self.variants[0].targets[0]
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "nodes": [node.name for node in query.nodes],
             "inputs": list(query.inputs),
             "target": {"name": target.rename, "op": target.op, "inputs": list(target.inputs)},
@@ -393,7 +393,7 @@ class DraftedRecipe(_Drafted):
         """What was found, with every input."""
         block = self.block
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "name": self.recipe.name,
             "function": block.body,
             "blocks": block.units,
@@ -450,7 +450,7 @@ class DraftedFormula(_Drafted):
         block, text = self.block, self.block.recipe.formula_text
         assert text is not None
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "name": block.recipe.name,
             "function": block.body,
             "blocks": block.units,
@@ -579,7 +579,7 @@ class RecipeDrawing(Result):
     def to_json(self) -> dict[str, Any]:
         """The same."""
         found = None if self.model is None else len(self.matches)
-        return {"output": str(self.out), "recipe": self.recipe.name, "matches": found}
+        return {"output": output_name(self.out), "recipe": self.recipe.name, "matches": found}
 
 
 @checked

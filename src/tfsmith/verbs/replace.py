@@ -18,7 +18,7 @@ from tfsmith.patterns.replace import replace as replace_matches
 from tfsmith.patterns.rule import Rule
 from tfsmith.records import field, record
 from tfsmith.verbs._declare import checked
-from tfsmith.verbs._shared import ModelResult, Result, open_model, size_of, sized
+from tfsmith.verbs._shared import ModelResult, Result, open_model, output_name, size_of, sized
 from tfsmith.verbs.recipe import read_recipe
 from tfsmith.view import plural
 
@@ -162,7 +162,7 @@ class Replaced(Replacement, ModelResult):
         added, removed = self._changes()
         miss = self.nearest_miss
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "bytes": size_of(self.out),
             "matches": [_match_facts(match) for match in self.matches],
             "added": [{"name": node.name, "op": node.op, "inputs": list(node.inputs)} for node in added],

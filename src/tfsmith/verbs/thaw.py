@@ -13,7 +13,15 @@ from tfsmith.passes.thaw import ThawedGraph, ThawOptions
 from tfsmith.passes.thaw import thaw as thaw_pass
 from tfsmith.verbs._declare import checked
 from tfsmith.verbs._files import with_assets
-from tfsmith.verbs._shared import ModelResult, asked_signatures, open_model, signature_lines, size_of, sized
+from tfsmith.verbs._shared import (
+    ModelResult,
+    asked_signatures,
+    open_model,
+    output_name,
+    signature_lines,
+    size_of,
+    sized,
+)
 from tfsmith.view import human_count, plural
 from tfsmith.view.summary import signature_facts
 
@@ -57,7 +65,7 @@ class Thawed(ThawedGraph, ModelResult):
     def to_json(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "bytes": size_of(self.out),
             "variables": dict(self.variables),
             "trainable": list(self.trainable),

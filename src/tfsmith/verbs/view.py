@@ -16,7 +16,7 @@ from tfsmith.ir.check import graph_warning
 from tfsmith.ir.model import Model
 from tfsmith.records import field, record, replace
 from tfsmith.verbs._declare import checked
-from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, sized
+from tfsmith.verbs._shared import MATCHING, ModelResult, Result, open_model, output_name, sized
 from tfsmith.view import human_count, plural
 from tfsmith.view.explorer import explorer_node_data
 from tfsmith.view.other_graphs import OtherNode, other_sheet
@@ -84,7 +84,7 @@ class Viewed(Result):
     def to_json(self) -> dict[str, Any]:
         """Where the page is, and how much is marked in it."""
         return {
-            "output": None if self.out is None else str(self.out),
+            "output": None if self.out is None else output_name(self.out),
             "url": self.url,
             "marks": {one.name: len(one.marks) for one in self.overlays},
             "warnings": [str(note) for note in self.notes],

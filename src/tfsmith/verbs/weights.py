@@ -16,7 +16,7 @@ from tfsmith.ir.tensor import FilledTensor, Tensor, Weights
 from tfsmith.records import record, replace
 from tfsmith.storage import open_file
 from tfsmith.verbs._declare import checked
-from tfsmith.verbs._shared import Result, check_room, open_model
+from tfsmith.verbs._shared import Result, check_room, open_model, output_name
 from tfsmith.view import Section, human_bytes, human_count
 from tfsmith.weights.compare import Comparison
 from tfsmith.weights.compare import compare_weights as compare_by_name
@@ -127,7 +127,7 @@ class WeightReport(Result):
             yield _comparison_table(self.comparisons, loose=self.loose)
         elif self.files:
             total = human_bytes(sum(tensor.nbytes for tensor in self.weights.values()))
-            yield f"Wrote {human_count(len(self.weights))} weights, {total}: {', '.join(map(str, self.files))}"
+            yield f"Wrote {human_count(len(self.weights))} weights, {total}: {', '.join(map(output_name, self.files))}"
         else:
             yield _table(self.rows, self.scopes)
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from math import prod
+from struct import unpack_from
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfsmith.errors import CorruptFileError, LimitError, TfsmithError, UnsupportedError
@@ -216,6 +217,9 @@ class _Walk:
 
     def _variable_texts(self, found: Any, count: int, name: str, path: str) -> Any:
         """Texts of any length. They lie in heaps, where many of them may share one place: a bomb of a few bytes."""
+        if self._file.longest > len(self._span):
+            what = f"a text claims {self._file.longest} bytes, more than the file has"
+            raise self._problem(what, path)
         is_small = count * len(self._span) <= MAX_SMALL_MESSAGE
         most = len(self._span) if is_small else 4 * MAX_SMALL_MESSAGE // count
         try:
@@ -306,8 +310,12 @@ class _Watched(SpanFile):
 
     A heap begins with GCOL, a version and its size. HDF5 copies texts out of it only after it has read all of it.
 
+    HDF5 asks for memory by the length that an attribute gives for its text, before it looks at the heap. So attributes
+    are looked at as they are read, too.
+
     Attributes:
         largest: The size of the largest heap of which every byte was read so far; no text is longer.
+        longest: The largest length of a text that an attribute claimed so far.
     """
 
     def __init__(self, span: Span) -> None:
@@ -318,6 +326,7 @@ class _Watched(SpanFile):
         self._read: list[tuple[int, int]] = []
         self._heaps: dict[int, int] = {}
         self.largest = 0
+        self.longest = 0
 
     @contextmanager
     def heaps_below(self, most: int) -> Iterator[None]:
@@ -360,13 +369,15 @@ class _Watched(SpanFile):
             size = int.from_bytes(data[at + 8 : at + _HEAP_HEADER], "little")
             self._heaps[start + at] = min(size, whole - start - at)
             at = data.find(_HEAP, at + 1)
-        self._cover(start, start + count)
+        known = self._cover(start, start + count)
+        before = max(known, start - _ATTRIBUTE)  # one may begin in what was read before
+        self.longest = max(self.longest, _longest_text(self._all.sub(before, start + count).tobytes()))
         if self.largest > self._most:
             raise OSError("a heap is too large")
         return count
 
-    def _cover(self, start: int, stop: int) -> None:
-        """Notes what was read, and which heaps are whole by that."""
+    def _cover(self, start: int, stop: int) -> int:
+        """Notes what was read, and which heaps are whole by that; returns where the piece that it belongs to begins."""
         first = bisect_left(self._read, start, key=lambda one: one[1])
         last = bisect_right(self._read, stop, key=lambda one: one[0])
         for one in self._read[first:last]:
@@ -374,6 +385,49 @@ class _Watched(SpanFile):
         self._read[first:last] = [(start, stop)]
         for place in [one for one, size in self._heaps.items() if start <= one and one + size <= stop]:
             self.largest = max(self.largest, self._heaps.pop(place))
+        return start
+
+
+_ATTRIBUTE = 1024
+"""No attribute that Keras writes has a longer header."""
+_NAMES = re.compile(f"(?:{_WANTED.pattern})\0".encode())
+_VARIABLE_LENGTH = 9
+
+
+def _longest_text(data: bytes) -> int:
+    """The largest length that attributes in some bytes give for texts in heaps; 0 if there are none.
+
+    An attribute is a message of a version, flags, the sizes of its name, type and space; these; and its values. In the
+    first version each of them fills up eight bytes; the third has a byte more in front of the name.
+    """
+    longest = 0
+    for found in _NAMES.finditer(data):
+        for version, header in ((1, 8), (2, 8), (3, 9)):
+            at = found.start() - header
+            if at < 0 or data[at] != version:
+                continue
+            name, kind, space = unpack_from("<HHH", data, at + 2)
+            if name != found.end() - found.start():
+                continue
+            step = 8 if version == 1 else 1
+            type_at = at + header + -(-name // step) * step
+            space_at = type_at + -(-kind // step) * step
+            values = space_at + -(-space // step) * step
+            if values <= len(data) and kind >= 8 and data[type_at] & 15 == _VARIABLE_LENGTH:
+                size = max(4, *unpack_from("<I", data, type_at + 4))  # of a reference, which begins with the length
+                stop = min(len(data) - 3, values + size * _elements(data[space_at:values]))
+                lengths = (unpack_from("<I", data, one)[0] for one in range(values, stop, size))
+                longest = max(longest, max(lengths, default=0))
+    return longest
+
+
+def _elements(space: bytes) -> int:
+    """How many elements a space has: its version, its rank, and in the first version after eight bytes, its sizes."""
+    if len(space) < 2:
+        return 0
+    sizes_at = 8 if space[0] == 1 else 4
+    sizes = space[sizes_at : sizes_at + 8 * space[1]]
+    return prod(int.from_bytes(sizes[at : at + 8], "little") for at in range(0, len(sizes), 8))
 
 
 @record(eq=False)
