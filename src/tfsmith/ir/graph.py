@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, TfsmithError
@@ -12,7 +12,18 @@ from tfsmith.ir.opdef import AttrDef, OpDef, OpLookup, builtin_op, builtin_ops
 from tfsmith.records import FrozenDict, Immutable, field, record
 from tfsmith.storage import Span
 
-__all__ = ["Checker", "Function", "FunctionParts", "Graph", "Library", "Versions", "check_graph", "check_nodes"]
+__all__ = [
+    "Checker",
+    "Function",
+    "FunctionParts",
+    "Graph",
+    "Library",
+    "Versions",
+    "check_graph",
+    "check_nodes",
+    "graph_warning",
+    "missing_inputs",
+]
 
 
 @record
@@ -375,6 +386,30 @@ def _check_names(body: Body) -> None:
         if NODE_NAME.fullmatch(name) is None:
             where = f"{body.title}, node {name!r}"
             raise InvalidModelError("TensorFlow takes no node of this name", where=where, remedy=_REMEDY)
+
+
+def missing_inputs(graph: Graph) -> list[tuple[str, str]]:
+    """The inputs of nodes that are not there, in the graph and its functions: the node, and what it takes."""
+    return [(node.name, name) for body in (graph, *graph.library.values()) for node, name in body.missing_inputs()]
+
+
+def graph_warning(graph: Graph, missing: Sequence[tuple[str, str]] | None = None) -> str:
+    """What who looks at a graph should know: that it is cut off, or why TensorFlow refuses it; empty if it does not.
+
+    Args:
+        graph: The graph.
+        missing: Its `missing_inputs`, where they are known.
+    """
+    if missing is None:
+        missing = missing_inputs(graph)
+    if missing:
+        more = f", and {len(missing) - 1:,} more inputs are missing" if len(missing) > 1 else ""
+        return f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}"
+    try:
+        check_graph(graph, attrs="all")
+    except InvalidModelError as error:
+        return f"TensorFlow refuses the graph: {error.where}: {error.what}"
+    return ""
 
 
 def check_nodes(body: Body, among: Container[str] | None = None) -> None:

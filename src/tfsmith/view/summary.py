@@ -7,8 +7,7 @@ from math import isfinite, prod
 from re import split
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.ir.check import graph_warning, missing_inputs
-from tfsmith.ir.graph import Graph, count_ops
+from tfsmith.ir.graph import Graph, count_ops, graph_warning, missing_inputs
 from tfsmith.ir.model import OBJECT_GRAPH_KEY, Collection, Model, Signature, TensorInfo, html_table, is_optimizer_slot
 from tfsmith.ir.node import Attr, Func, Node, parse_input
 from tfsmith.ir.tensor import Tensor
