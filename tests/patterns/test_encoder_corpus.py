@@ -13,7 +13,7 @@ from tests.support.bert_library import answers_of, bert_library
 from tools.make_encoder_corpus import count, unpacked
 
 import tfsmith
-from tfsmith.passes.bert_node import bert_nodes, served_bert_nodes
+from tfsmith.passes.bert_node import bert_nodes, served_bert_nodes, served_nodes
 from tfsmith.patterns.architecture import find_stacks, raised_bodies
 from tfsmith.patterns.encoder import Fused, fuse_encoders
 
@@ -126,6 +126,15 @@ def test_every_encoder_that_is_served_becomes_nodes(name: str, tmp_path: Path) -
     assert [node.get("NumWeights") * node.get("WeightRepeats", 1) for _, node in nodes] == wanted
     assert any(node.get("WeightRepeats", 1) > 1 for _, node in nodes) == ("albert" in name)
     assert len(nodes) <= len(list(bert_nodes(done.model)))
+
+
+def test_a_near_miss_is_one_of_what_is_served(tmp_path: Path) -> None:
+    model = tfsmith.load(unpacked("transformers-bert-saved.tar.xz", tmp_path))
+    miss = tfsmith.find(model, "gelu-tanh").nearest_miss
+    tensors = [info.name for info in model.signatures["serving_default"].outputs.values()]
+    assert miss is not None
+    assert miss.body in {body for body, _ in served_nodes(model, tensors)}
+    assert miss.reason.endswith("/Gelu/mul_2' fits, but its kind is erf, and tanh is wanted")
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -475,7 +475,8 @@ def test_what_grappler_fuses_reads_as_it_was_before(op: str, activation: bytes) 
         options.graph_options.rewrite_options.disable_meta_optimizer = True
         with tf.compat.v1.Session(graph=both, config=options) as session:
             fed = random.standard_normal((3, 2, 4, SIDE))
-            np.testing.assert_allclose(*session.run(["fused:0", "out:0"], {"x:0": fed}), atol=1e-5)
+            fast, slow = session.run(["fused:0", "out:0"], {"x:0": fed})
+    np.testing.assert_allclose(fast, slow, atol=1e-5)
 
 
 def test_a_fused_convolution_with_another_layout_of_weights_is_no_product() -> None:

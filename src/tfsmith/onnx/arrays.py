@@ -15,7 +15,7 @@ from tfsmith.onnx.reductions import axis_of
 from tfsmith.onnx.registry import NodeContext, lowering
 from tfsmith.ops.sizes import Known, Size
 
-__all__ = ["SCATTERED", "as_vector"]
+__all__ = ["SCATTERED", "as_vector", "movable"]
 
 _FAR = 2**63 - 1
 _BEFORE = -(2**63)
@@ -387,9 +387,10 @@ def _reverse_sequence(n: NodeContext) -> Val:
     back = [int(at) for at in numpy.argsort(order)]
     kind = x.dtype
     lengths = b.int64(n.y)
-    found = b.op("ReverseSequence", b.transpose(x, order), lengths, dtype=kind, batch_axis=0, time_axis=1)
+    moved = movable(b, b.transpose(x, order))
+    found = b.op("ReverseSequence", moved, lengths, batch_axis=0, time_axis=1)
     found.known = Known(None if x.dims is None else tuple(x.dims[at] for at in order))
-    return b.transpose(found, back)
+    return b.transpose(b.cast(found, kind), back)
 
 
 # Gathering and scattering
@@ -471,11 +472,11 @@ def _tensor_scatter(n: NodeContext) -> Val:
 
 @lowering("Fill")
 def _fill(n: NodeContext) -> Val:
-    return n.b.cast(n.b.op("Expand", _expanded(n.b, n.y), n.b.int64(n.x)), n.dtype)
+    return n.b.cast(n.b.op("Expand", movable(n.b, n.y), n.b.int64(n.x)), n.dtype)
 
 
-def _expanded(b: Builder, x: Val) -> Val:
-    """What is repeated, in a type that there are kernels for."""
+def movable(b: Builder, x: Val) -> Val:
+    """What is repeated or moved, in a type that there are kernels for."""
     return b.cast(x, FLOAT32) if x.dtype.name == "bfloat16" else x
 
 
@@ -483,7 +484,7 @@ def _expanded(b: Builder, x: Val) -> Val:
 def _empty(n: NodeContext) -> Val:
     if n.dtype.name == "string":
         raise Refusal("it is not lowered for string")
-    return n.b.cast(n.b.op("Expand", _expanded(n.b, n.b.const(0, n.dtype)), n.b.int64(n.x)), n.dtype)
+    return n.b.cast(n.b.op("Expand", movable(n.b, n.b.const(0, n.dtype)), n.b.int64(n.x)), n.dtype)
 
 
 @lowering("LinSpace")
@@ -534,7 +535,7 @@ def _like(n: NodeContext) -> Val:
     b = n.b
     if n.x.dtype.name == "string":
         raise Refusal("it is not lowered for string")
-    return b.cast(b.op("Expand", _expanded(b, b.const(int(n.op == "OnesLike"), n.x.dtype)), b.shape(n.x)), n.dtype)
+    return b.cast(b.op("Expand", movable(b, b.const(int(n.op == "OnesLike"), n.x.dtype)), b.shape(n.x)), n.dtype)
 
 
 @lowering("BroadcastTo")
@@ -544,7 +545,7 @@ def _broadcast_to(n: NodeContext) -> Val:
         pairs = list(zip(own[::-1], sizes[::-1], strict=False))
         if len(own) > len(sizes) or any(isinstance(a, int) and a != 1 and c == 1 for a, c in pairs):
             raise Refusal("its target is smaller than what it has")
-    found = n.b.cast(n.b.op("Expand", _expanded(n.b, n.x), n.b.int64(n.y)), n.dtype)
+    found = n.b.cast(n.b.op("Expand", movable(n.b, n.x), n.b.int64(n.y)), n.dtype)
     if sizes is not None and own is not None and all(_fits(one, other) for one, other in pairs):
         return found
     return n.b.op("Reshape", found, n.b.int64(n.y), allowzero=1)  # fails where the target is smaller

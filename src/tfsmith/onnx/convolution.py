@@ -9,9 +9,10 @@ import numpy
 
 from tfsmith.ir.tensor_views import ReshapedTensor
 from tfsmith.ir.types import Shape
-from tfsmith.onnx.builder import INT64, Refusal, Val
+from tfsmith.onnx.builder import BOOL, INT64, Refusal, Val
 from tfsmith.onnx.elementwise import widened
 from tfsmith.onnx.registry import NodeContext, lowering
+from tfsmith.onnx.segments import all_true
 from tfsmith.ops.sizes import Dims, Known, Size
 
 __all__ = ["from_first", "is_last", "to_first"]
@@ -171,14 +172,17 @@ def _transposed(n: NodeContext) -> Val:
     count = len(kernel) - 2
     strides = _spatial(n, n.ints("strides"))
     dilations = _spatial(n, n.ints("dilations") or [1] * (count + 2))
-    wanted: Dims = n.out.dims or sizes.known.values
+    if n.out.dims is None:
+        batch, places = (x.dims or (None,))[0], (None,) * count
+        n.known[0] = Known((batch, *places, kernel[-2]) if is_last(n) else (batch, kernel[-2], *places))
+    wanted: Dims = sizes.known.values or n.out.dims
     if wanted is None or len(wanted) != count + 2:
         raise Refusal("the sizes of its output are not known before it runs")
-    places = list(wanted[1:-1] if is_last(n) else wanted[2:])
+    ends = list(wanted[1:-1] if is_last(n) else wanted[2:])
     before: list[int] = []
     behind: list[int] = []
     more: list[int] = []
-    for size, out, width, stride, dilation in zip(_sizes(n, x), places, kernel, strides, dilations, strict=False):
+    for size, out, width, stride, dilation in zip(_sizes(n, x), ends, kernel, strides, dilations, strict=False):
         reach = (width - 1) * dilation + 1
         if not isinstance(size, int) or not isinstance(out, int):
             return _cut_to_size(n, kernel, strides, dilations)
@@ -232,6 +236,11 @@ def _cut_to_size(n: NodeContext, kernel: Sequence[int], strides: Sequence[int], 
     )
     start = 1 if is_last(n) else 2
     wanted = b.op("Slice", b.int64(sizes), b.const([start]), b.const([start + count]), b.const([0]), dims=(count,))
+    given = b.op("Slice", b.shape(to_first(n, x)), b.const([2]), b.const([2 + count]), b.const([0]), dims=(count,))
+    less = [0] * count if n.text("padding") == "SAME" else [reach - 1 for reach in reaches]
+    steps = b.op("Sub", wanted, b.const([one + 1 for one in less]))
+    reached = b.op("Add", b.op("Div", steps, b.const(list(strides))), b.const(1))
+    wanted = b.asserted(wanted, all_true(b, b.op("Equal", reached, given, dtype=BOOL)))
     before = b.const([0] * count)
     whole = b.op("Slice", b.op("Shape", found, dtype=INT64), b.const([2]), b.const([2 + count]), b.const([0]))
     if n.text("padding") == "SAME":
@@ -241,6 +250,8 @@ def _cut_to_size(n: NodeContext, kernel: Sequence[int], strides: Sequence[int], 
         found = b.op("Pad", found, b.concat([b.const([0] * (count + 4)), more], 0), b.const(0, kind))
     ends = b.op("Add", before, wanted)
     found = b.op("Slice", found, before, ends, b.const(list(range(2, 2 + count))))
+    batch = b.op("Slice", b.int64(sizes), b.const([0]), b.const([1]), b.const([0]))
+    found = b.op("Reshape", found, b.concat([batch, b.const([kernel[-2]]), wanted], 0))  # fails where it is another
     return from_first(n, b.cast(found, n.dtype))
 
 

@@ -51,6 +51,10 @@ def _nearest(n: NodeContext) -> Val:
     wanted = n.y.known.numbers or (None if n.y.array is None else tuple(n.y.integers("sizes")))
     if x.rank != 4:
         raise Refusal("its images have no four axes")
+    if n.attr("align_corners") and n.attr("half_pixel_centers"):
+        raise Refusal("it aligns corners of pixels with half centers")
+    if wanted is not None and (len(wanted) != 2 or min(wanted) < 1):
+        raise Refusal("it resizes to nothing")
     dims = x.dims or (None,) * 4
     if wanted is None or not isinstance(dims[1], int) or not isinstance(dims[2], int):
         first = b.first(x)
@@ -94,6 +98,8 @@ def _last(n: NodeContext, found: Val) -> Val:
 def _open_places(n: NodeContext, size: Val, new: Val) -> Val:
     """The places that TensorFlow takes, computed when it runs, in float32."""
     b = n.b
+    if new.known.numbers is None:
+        new = b.asserted(new, b.op("Greater", new, b.const([0]), dtype=BOOL))
     old, wide = b.cast(size, FLOAT32), b.cast(new, FLOAT32)
     one, half = b.const([1], FLOAT32), b.const([0.5], FLOAT32)
     at = b.cast(counted(b, new), FLOAT32)

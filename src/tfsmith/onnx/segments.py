@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy
 
 from tfsmith.ir.types import DType
-from tfsmith.onnx.arrays import SCATTERED
+from tfsmith.onnx.arrays import SCATTERED, movable
 from tfsmith.onnx.builder import BOOL, FLOAT32, INT32, INT64, Builder, Refusal, Val
 from tfsmith.onnx.elementwise import widened
 from tfsmith.onnx.registry import NodeContext, lowering
@@ -208,12 +208,10 @@ def _partition(n: NodeContext) -> list[Val]:
     inside = b.op("And", b.op("GreaterOrEqual", ids, b.const(0, ids.dtype), dtype=BOOL),
                   b.op("Less", ids, b.const(count, ids.dtype), dtype=BOOL))  # fmt: skip
     ids = b.asserted(ids, all_true(b, inside))
-    rows = _rows_of(b, x, axes) if axes else b.unsqueeze(x, [0])
+    rows = movable(b, _rows_of(b, x, axes) if axes else b.unsqueeze(x, [0]))
     dims = (None, *(x.dims or ())[axes:])
-    return [
-        b.op("Compress", rows, b.op("Equal", ids, b.const(at, ids.dtype), dtype=BOOL), axis=0, dims=dims)
-        for at in range(count)
-    ]
+    chosen = [b.op("Equal", ids, b.const(at, ids.dtype), dtype=BOOL) for at in range(count)]
+    return [b.cast(b.op("Compress", rows, one, axis=0, dims=dims), x.dtype) for one in chosen]
 
 
 @lowering("DynamicStitch ParallelDynamicStitch")
@@ -228,15 +226,15 @@ def _stitch(n: NodeContext) -> Val:
     rest = data[0].rank - places[0].rank
     parts = [_rows_of(b, one, where.rank) if where.rank else b.unsqueeze(one, [0])
              for one, where in zip(data, places, strict=True)]  # fmt: skip
-    rows = b.concat(parts, 0, Known((None, *(data[0].dims or ())[data[0].rank - rest :])))
+    rows = movable(b, b.concat(parts, 0, Known((None, *(data[0].dims or ())[data[0].rank - rest :]))))
     most = b.op("ReduceMax", b.concat([joined, b.const([-1])], 0), keepdims=1, dims=(1,))
     size = b.op("Add", most, b.const([1]), dims=(1,))
     numbers = b.op("Add", counted(b, b.op("Shape", joined, dtype=INT64, dims=(1,))), b.const(1), dims=(None,))
     last = b.op("ScatterND", b.op("Expand", b.const(0), size), b.unsqueeze(joined, [1]), numbers, reduction="max")
     zero = b.op(
-        "Expand", b.const(0, kind), b.concat([b.const([1]), *(b.size(rows, at) for at in range(1, rows.rank))], 0)
+        "Expand", b.const(0, rows.dtype), b.concat([b.const([1]), *(b.size(rows, at) for at in range(1, rows.rank))], 0)
     )
-    return b.op("Gather", b.concat([zero, rows], 0), last, axis=0)
+    return b.cast(b.op("Gather", b.concat([zero, rows], 0), last, axis=0), kind)
 
 
 # Sets and places
@@ -252,8 +250,8 @@ def _difference(n: NodeContext) -> list[Val]:
     times = b.op("ReduceSum", b.cast(alike, INT32), b.const([1]), keepdims=0)
     is_left = b.op("Equal", times, b.const(0, INT32), dtype=BOOL, dims=x.dims)
     places = counted(b, b.shape(x))
-    found = [b.op("Compress", one, is_left, axis=0, dims=(None,)) for one in (x, places)]
-    return [found[0], b.narrow(found[1], n.dtypes[1] or INT32)]
+    found = [b.op("Compress", one, is_left, axis=0, dims=(None,)) for one in (movable(b, x), places)]
+    return [b.cast(found[0], x.dtype), b.narrow(found[1], n.dtypes[1] or INT32)]
 
 
 @lowering("LowerBound UpperBound")

@@ -20,6 +20,7 @@ __all__ = [
     "change_bert_nodes",
     "quantize_bert_nodes",
     "served_bert_nodes",
+    "served_nodes",
     "with_bert_op",
 ]
 
@@ -93,6 +94,11 @@ def bert_nodes(model: Model) -> Iterator[tuple[str | None, Node]]:
 
 def served_bert_nodes(model: Model, tensors: Iterable[str]) -> Iterator[tuple[str | None, Node]]:
     """The nodes `Bert` that tensors of the graph need, in the graph and in what it calls. Linear."""
+    return ((body, node) for body, node in served_nodes(model, tensors) if node.op == BERT.name)
+
+
+def served_nodes(model: Model, tensors: Iterable[str]) -> Iterator[tuple[str | None, Node]]:
+    """The nodes that tensors of the graph need, each with the function that it is in. Linear."""
     graph = model.graph
     todo: list[tuple[str | None, str]] = [(None, graph.resolve(text).node) for text in tensors]
     seen = set(todo)
@@ -102,8 +108,7 @@ def served_bert_nodes(model: Model, tensors: Iterable[str]) -> Iterator[tuple[st
         node = body.by_name.get(place[1])
         if node is None:
             continue
-        if node.op == BERT.name:
-            yield place[0], node
+        yield place[0], node
         found = {(place[0], body.source(text)) for text in node.inputs}
         for name in _called(node, graph.library):
             function = graph.library[name]

@@ -220,7 +220,7 @@ def _without_defaults(body: str | None, node: Node) -> dict[str, Attr | None]:
 def _nearest_miss(model: Model) -> Miss | None:
     """What came nearest to a layer of an encoder, and what is wrong with it."""
     from tfsmith.patterns.rule_formula import RuleSearch  # seldom needed
-    from tfsmith.patterns.rule_search import describe_miss
+    from tfsmith.patterns.rule_search import describe_miss, nearest_served
 
     found: list[Miss] = []
     for name, raised, _ in raised_bodies(model):
@@ -234,7 +234,7 @@ def _nearest_miss(model: Model) -> Miss | None:
             said = reason.replace("attention:", f"attention of layer {layer}:", 1)
             said = said if said != reason else f"layer {layer}: {reason}"
             found.append(Miss(name, _BY_STRUCTURE.name, nearest.depth, nearest.wanted, place, said))
-    return max(found, key=lambda miss: miss.matched, default=None)
+    return nearest_served(model, found)
 
 
 def _layer_number(body: Body, node: str) -> int:

@@ -13,6 +13,7 @@ from tfsmith.ir.model import Model
 from tfsmith.ir.node import Endpoint, Node
 from tfsmith.ir.recipe import Expression, Match, Miss, NodeQuery, Query, Unit, Variant
 from tfsmith.ops.inference import Inference
+from tfsmith.passes.bert_node import served_nodes
 from tfsmith.patterns.algebra import Arg, Atom, Axes, Head, Label, Reading, Value, is_close, scaled
 from tfsmith.patterns.formula import Attention, Bound, Formula, Found, Heads, Kernel, LayerNorm, Norm
 from tfsmith.patterns.raised import Raised
@@ -22,7 +23,7 @@ from tfsmith.patterns.rule_formula import Compiled, Links, Plain, RuleSearch, co
 from tfsmith.patterns.rule_formula import Miss as FormulaMiss
 from tfsmith.records import replace as changed
 
-__all__ = ["RuleMatches", "describe_miss", "find_rule", "replace_rule"]
+__all__ = ["RuleMatches", "describe_miss", "find_rule", "nearest_served", "replace_rule"]
 
 _FORMULA = "formula"
 _VECTORS = ("gamma", "beta", "bias")
@@ -71,7 +72,16 @@ def find_rule(model: Model, rule: Rule, *, functions: bool = True) -> RuleMatche
         work = _BodySearch(name, body, inference, compiled)
         found += work.find()
         misses += [] if work.miss is None else [work.miss]
-    return RuleMatches(tuple(found), max(misses, key=lambda miss: miss.matched, default=None))
+    return RuleMatches(tuple(found), nearest_served(model, misses))
+
+
+def nearest_served(model: Model, misses: Sequence[Miss]) -> Miss | None:
+    """The nearest of several misses: of those in what signatures serve, if there are any."""
+    if len(misses) < 2:
+        return next(iter(misses), None)
+    tensors = [info.name for one in model.signatures.values() for info in one.outputs.values() if info.name]
+    served = {body for body, _ in served_nodes(model, tensors)}
+    return max(misses, key=lambda miss: (miss.body in served, miss.matched))
 
 
 def replace_rule(model: Model, rule: Rule, options: ReplaceOptions | None = None) -> Replacement:
@@ -220,6 +230,8 @@ def _hint(raised: Raised, formula: Formula, value: Value) -> str | None:
     if isinstance(formula, Attention):
         return _after_softmax(raised, value)
     kinds = {raised.algebra.head(atom)[0] for product, _ in value for atom, _ in product}
+    if isinstance(formula, LayerNorm) and _is_nearly_norm(raised, value):
+        return "layer norm: no mean is taken off, or the epsilon stands beside the root"
     if isinstance(formula, LayerNorm) and "norm" in kinds:
         return "layer norm: its weights are not along the axes that it normalizes, or not stored as they are used"
     return None
@@ -757,6 +769,18 @@ class _Words:
             return f"{name} ({node.op})" if node is not None else name
         named = {"norm": "a layer norm", "contract": "a product", "sum": "a sum", "gelu": f"a GELU by {head[-1]}"}
         return named.get(kind, f"a {kind}")
+
+
+def _is_nearly_norm(raised: Raised, value: Value) -> bool:
+    """Whether a value is divided by the root of a mean of squares, or by something with the root of a variance."""
+    algebra = raised.algebra
+    for product, _ in value:
+        for atom, power in product:
+            inside = algebra.inside(atom) if power in (-0.5, -1) else ()
+            kinds = {algebra.head(one)[0] for part, _ in inside for one, _ in part}
+            if kinds & {"mean", "variance"}:
+                return True
+    return False
 
 
 def _after_softmax(raised: Raised, value: Value) -> str | None:
