@@ -58,6 +58,8 @@ BRACES = MappingProxyType({ord(_OPEN): "{", ord(_CLOSE): "}"})
 def in_python(name: str, value: str | None) -> str:
     """An option as an argument in Python; a call as it is."""
     if name.endswith(")"):
+        if name.startswith("weights("):  # the package has the verb's name
+            name = f"load_{name}"
         return f"`tfsmith.{name.translate(BRACES).replace('(MODEL', '(model')}`"
     return f"{name}=" if value is None else f"{name}={value}"
 

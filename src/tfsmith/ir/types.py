@@ -172,7 +172,7 @@ def as_dtype(kind: object) -> DType:
 
     try:
         found = numpy.dtype(kind) if kind is not None else None  # type: ignore[call-overload]
-    except (TypeError, ValueError):  # the latter of what has an attribute `dtype`
+    except (TypeError, ValueError, SyntaxError):  # of what has an attribute `dtype`, of bytes with a comma
         found = None
     if found is None:
         raise UnsupportedError(f"{kind!r} is no dtype", remedy="use a name such as float32, or numpy.float32")
