@@ -205,3 +205,17 @@ def test_large_nodes_in_functions_are_found_too() -> None:
     assert [node.name for node in function] == ["large", "id"]
     assert function["large"].get("text") == b"x" * 9000
     assert function.inputs_of(function["id"]) == (("large", 0),)
+
+
+def test_maps_of_a_function_have_one_order() -> None:
+    """Whoever freezes twice gets the same bytes, though protobuf gives a map in another order in each process."""
+    graph = new("GraphDef")
+    graph.node.add(name="x", op="NoOp")
+    function = graph.library.function.add()
+    function.signature.name = "f"
+    names = [f"n{number}" for number in range(40)]
+    for name in reversed(names):
+        function.node_def.add(name=name, op="NoOp")
+        function.control_ret[name] = name
+    found = tfsmith.load(graph.SerializeToString()).graph.library["f"]
+    assert list(found.control_ret) == sorted(names)

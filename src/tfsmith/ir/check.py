@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tfsmith.errors import InvalidModelError
 from tfsmith.ir.body import BACK_EDGES, Body
-from tfsmith.ir.graph import Function, Graph, check_graph
+from tfsmith.ir.graph import Function, Graph
 from tfsmith.ir.node import CONTROL, Attr, Node
 from tfsmith.ir.opdef import AttrDef, OpDef
 from tfsmith.ir.types import DType, reference_to
@@ -16,7 +16,6 @@ __all__ = [
     "attrs_problems",
     "find_cycle",
     "graph_problems",
-    "graph_warning",
     "input_problems",
     "node_problems",
     "tensor_type",
@@ -34,19 +33,6 @@ def graph_problems(graph: Graph) -> Iterator[str]:
             yield f"node {node.name!r}: {problem}"
         for problem in node_problems(graph, node, complete=True):
             yield f"node {node.name!r} ({node.op}): {problem}"
-
-
-def graph_warning(graph: Graph) -> str:
-    """What who looks at a graph should know: that it is cut off, or why TensorFlow refuses it; empty if it does not."""
-    missing = [(node.name, name) for body in (graph, *graph.library.values()) for node, name in body.missing_inputs()]
-    if missing:
-        more = f", and {len(missing) - 1:,} more inputs are missing" if len(missing) > 1 else ""
-        return f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}"
-    try:
-        check_graph(graph, attrs="all")
-    except InvalidModelError as error:
-        return f"TensorFlow refuses the graph: {error.where}: {error.what}"
-    return ""
 
 
 def input_problems(body: Body, node: Node) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Literal
 
 from tfsmith.errors import InvalidModelError, TfsmithError
@@ -12,7 +12,18 @@ from tfsmith.ir.opdef import AttrDef, OpDef, OpLookup, builtin_op, builtin_ops
 from tfsmith.records import FrozenDict, Immutable, field, record
 from tfsmith.storage import Span
 
-__all__ = ["Checker", "Function", "FunctionParts", "Graph", "Library", "Versions", "check_graph", "check_nodes"]
+__all__ = [
+    "Checker",
+    "Function",
+    "FunctionParts",
+    "Graph",
+    "Library",
+    "Versions",
+    "check_graph",
+    "check_nodes",
+    "graph_warning",
+    "missing_inputs",
+]
 
 
 @record
@@ -138,7 +149,7 @@ class Function(Body):
             what = f"op {node.op!r} is not known, so its output {arg!r} has no number"
             remedy = "the file should carry its definition in meta_info_def.stripped_op_list"
             raise InvalidModelError(what, where=f"{self.title}, node {node.name!r}", remedy=remedy)
-        index = op.output_index(arg, offset, node.attrs)
+        index = op.output_index(arg, offset, node.attrs if op.gives_lists else {})
         if index is None:
             what = f"op {node.op!r} has no output {arg}:{offset}"
             raise InvalidModelError(what, where=f"{self.title}, node {node.name!r}", remedy="the file is damaged")
@@ -359,7 +370,7 @@ def check_graph(graph: Graph, *, attrs: Literal["needed", "all"] = "needed") -> 
     """
     bodies: list[Body] = [graph, *graph.library.values()]
     for body in bodies:
-        body.topological_order()
+        body.check_order()
         if "" in body.by_name:
             raise InvalidModelError("a node has no name", where=body.title, remedy=_REMEDY)
         if attrs == "all" and body is graph:
@@ -375,6 +386,30 @@ def _check_names(body: Body) -> None:
         if NODE_NAME.fullmatch(name) is None:
             where = f"{body.title}, node {name!r}"
             raise InvalidModelError("TensorFlow takes no node of this name", where=where, remedy=_REMEDY)
+
+
+def missing_inputs(graph: Graph) -> list[tuple[str, str]]:
+    """The inputs of nodes that are not there, in the graph and its functions: the node, and what it takes."""
+    return [(node.name, name) for body in (graph, *graph.library.values()) for node, name in body.missing_inputs()]
+
+
+def graph_warning(graph: Graph, missing: Sequence[tuple[str, str]] | None = None) -> str:
+    """What who looks at a graph should know: that it is cut off, or why TensorFlow refuses it; empty if it does not.
+
+    Args:
+        graph: The graph.
+        missing: Its `missing_inputs`, where they are known.
+    """
+    if missing is None:
+        missing = missing_inputs(graph)
+    if missing:
+        more = f", and {len(missing) - 1:,} more inputs are missing" if len(missing) > 1 else ""
+        return f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}"
+    try:
+        check_graph(graph, attrs="all")
+    except InvalidModelError as error:
+        return f"TensorFlow refuses the graph: {error.where}: {error.what}"
+    return ""
 
 
 def check_nodes(body: Body, among: Container[str] | None = None) -> None:
@@ -436,13 +471,15 @@ class Checker:
     def are_right(self, node: Node) -> bool:
         """Whether those attributes that the node has are values of the kinds that its op asks for; decodes them."""
         rules = self._rules(node.op)
-        return rules is None or all(
-            found.kind == kind
-            or (found.kind == "list" and kind.startswith("list("))
-            or (found.kind == "placeholder" and kind == "type")
-            for name, kind in rules.kinds.items()
-            if (found := node.attrs.get(name)) is not None
-        )
+        if rules is None:
+            return True
+        for name, found in node.attrs.items():
+            kind, wanted = found.kind, rules.kinds.get(name)
+            if wanted is None or kind == wanted:
+                continue
+            if not (kind == "list" and wanted.startswith("list(")) and not (kind == "placeholder" and wanted == "type"):
+                return False
+        return True
 
     def _is_checked(self, node: Node) -> bool:
         return node.op in _LOOKED_INTO or (self._attrs == "all" and builtin_op(node.op) is not None)

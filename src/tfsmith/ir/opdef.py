@@ -145,6 +145,11 @@ class OpDef:
         object.__setattr__(self, "_defaults", defaults)
         object.__setattr__(self, "_single", None if has_lists or len(single) < len(self.outputs) else single)
 
+    @property
+    def gives_lists(self) -> bool:
+        """Whether it is for the attributes of a node to say how many outputs it has."""
+        return self._single is None
+
     def output_index(self, arg: str, offset: int, attrs: Mapping[str, Attr]) -> int | None:
         """The number of the output that a function calls `arg:offset`; None if the op has no such output."""
         if self._single is not None:

@@ -320,7 +320,10 @@ def _in_order(body: Body, inference: Inference, only: Set[str] | None) -> Iterat
     for root in body:
         if root.name in done or (only is not None and root.name not in only):
             continue
-        if all(tensor.node in done or tensor.node not in by_name for tensor in inference.inputs(body, root)):
+        for source, _ in inference.inputs(body, root):
+            if source not in done and source in by_name:
+                break
+        else:
             done.add(root.name)  # as nearly all in a file
             yield root
             continue

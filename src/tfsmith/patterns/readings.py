@@ -522,11 +522,15 @@ def _pack(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | N
     return _known_integer(raised, Endpoint(node.name, 0)) or pack(raised, node, inputs)
 
 
+_TURNED = (("transpose_a", "adj_x"), ("transpose_b", "adj_y"))
+"""The attributes of products that say whether rows and columns of an input are exchanged."""
+
+
 def _product(raised: Raised, node: Node, inputs: Sequence[Endpoint]) -> Reading | None:
     one, other = raised.reading(inputs[0]), raised.reading(inputs[1])
     if one is None or other is None or min(len(one.axes), len(other.axes)) < 2:
         return None
-    turned = [bool(node.get(f"transpose_{key}") or node.get(f"adj_{'x' if key == 'a' else 'y'}")) for key in "ab"]
+    turned = [bool(node.get(plain) or node.get(batched)) for plain, batched in _TURNED]
     rank = max(len(one.axes), len(other.axes)) - 2
     batch = "".join(chr(ord("A") + at) for at in range(rank))
     left = batch[rank - (len(one.axes) - 2) :] + ("ki" if turned[0] else "ik")

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import Hint, NotFoundInModelError, TfsmithError, UsageError
-from tfsmith.ir.check import graph_warning
+from tfsmith.ir.graph import graph_warning
 from tfsmith.ir.model import OBJECT_GRAPH_KEY, Model
 from tfsmith.ir.tensor import FilledTensor, SpanTensor, Tensor
 from tfsmith.ops import VARIABLES

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from tfsmith.errors import NotFoundInModelError, OutputError, UsageError, nearest
 from tfsmith.ir.model import Model
@@ -54,6 +55,7 @@ NodeOrPath: TypeAlias = "Node | FilePath"
 RecipeOrPath: TypeAlias = "Recipe | FilePath"
 FLAGS = MappingProxyType({"out": ("--output",)})
 _FOLDER = Path(__file__).parents[1] / "patterns/recipes"
+_Draft = TypeVar("_Draft", bound="_Drafted")
 
 
 @record
@@ -297,8 +299,55 @@ def check_recipe(
     return replace(found, is_trial=True)
 
 
+class _Drafted(Result):
+    """What was drafted of a model."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        @property
+        def model(self) -> Model:
+            """The model."""
+
+        @property
+        def out(self) -> Path | None:
+            """Where the recipe was written, if it was."""
+
+    @property
+    @abstractmethod
+    def toml(self) -> str:
+        """The recipe as a TOML file, with comments."""
+
+    @property
+    def text(self) -> str | None:
+        """The TOML, where it was not written to a file."""
+        return self.toml if self.out is None else None
+
+    @checked
+    def save(self: _Draft, path: FilePath, *, force: bool = False) -> _Draft:
+        """Writes the recipe as a TOML file, with its comments.
+
+        Raises:
+            OutputError: It cannot be written there.
+        """
+        from tfsmith.formats.write import inputs_of
+
+        target = _toml_path(path)
+        write_file(target, self.toml.encode(), inputs=inputs_of(self.model), force=force)
+        return replace(self, out=target)
+
+
+def _commented(lines: Iterable[str], recipe: Recipe) -> str:
+    """A recipe as a TOML file, below these comments."""
+    from tfsmith.formats.recipe.toml import recipe_toml
+
+    comment = "".join("".join(char if char.isprintable() else "?" for char in line) + "\n" for line in lines)
+    return f"{comment}\n{recipe_toml(recipe)}"
+
+
 @record(eq=False)
-class DraftedRecipe(Result):
+class DraftedRecipe(_Drafted):
     """A recipe for the block that a model repeats.
 
     Attributes:
@@ -323,8 +372,6 @@ class DraftedRecipe(Result):
     @property
     def toml(self) -> str:
         """The recipe as a TOML file; comments say what its inputs are called in the model."""
-        from tfsmith.formats.recipe.toml import recipe_toml
-
         block = self.block
         where = "the graph" if block.body is None else f"function {block.body}"
         lines = [f"# Drafted: {block.units} blocks of {block.nodes} nodes in a row, in {where}."]
@@ -334,26 +381,7 @@ class DraftedRecipe(Result):
             unused = "" if one.used else ", which the new node does not take"
             rule = f"  {one.rule}" if one.rule else ""
             lines.append(f"#   {one.kind:<6}  {one.name:<{width}}  {one.shape!s:<12}{rule}{unused}".rstrip())
-        comment = "".join("".join(char if char.isprintable() else "?" for char in line) + "\n" for line in lines)
-        return f"{comment}\n{recipe_toml(block.recipe)}"
-
-    @property
-    def text(self) -> str | None:
-        """The TOML, where it was not written to a file."""
-        return self.toml if self.out is None else None
-
-    @checked
-    def save(self, path: FilePath, *, force: bool = False) -> DraftedRecipe:
-        """Writes the recipe as a TOML file, with its comments.
-
-        Raises:
-            OutputError: It cannot be written there.
-        """
-        target = _toml_path(path)
-        from tfsmith.formats.write import inputs_of
-
-        write_file(target, self.toml.encode(), inputs=inputs_of(self.model), force=force)
-        return replace(self, out=target)
+        return _commented(lines, block.recipe)
 
     def report(self) -> Iterator[str]:
         """How much becomes one node."""
@@ -378,7 +406,7 @@ class DraftedRecipe(Result):
 
 
 @record(eq=False)
-class DraftedFormula(Result):
+class DraftedFormula(_Drafted):
     """A formula of what a model computes, as a recipe.
 
     Attributes:
@@ -403,34 +431,13 @@ class DraftedFormula(Result):
     @property
     def toml(self) -> str:
         """The recipe as a TOML file; comments say what its parameters are in the model."""
-        from tfsmith.formats.recipe.toml import recipe_toml
-
         block = self.block
         where = "the graph" if block.body is None else f"function {block.body}"
         what = f"{block.units} blocks in a row" if block.units > 1 else "a formula"
         lines = [f"# {what}, in {where}; {block.output} is what it gives. What enters it there:"]
         width = max(len(one.name) for one in block.inputs)
         lines += [f"#   {one.kind:<6}  {one.name:<{width}}  {one.tensor}" for one in block.inputs]
-        comment = "".join("".join(char if char.isprintable() else "?" for char in line) + "\n" for line in lines)
-        return f"{comment}\n{recipe_toml(block.recipe)}"
-
-    @property
-    def text(self) -> str | None:
-        """The TOML, where it was not written to a file."""
-        return self.toml if self.out is None else None
-
-    @checked
-    def save(self, path: FilePath, *, force: bool = False) -> DraftedFormula:
-        """Writes the recipe as a TOML file, with its comments.
-
-        Raises:
-            OutputError: It cannot be written there.
-        """
-        from tfsmith.formats.write import inputs_of
-
-        target = _toml_path(path)
-        write_file(target, self.toml.encode(), inputs=inputs_of(self.model), force=force)
-        return replace(self, out=target)
+        return _commented(lines, block.recipe)
 
     def report(self) -> Iterator[str]:
         """What was found."""

@@ -9,7 +9,7 @@ from tfsmith.audit.findings import KINDS, LEVELS, Allowance, Finding, Level, all
 from tfsmith.audit.keras import keras_findings
 from tfsmith.audit.rules import is_plausible, scan_model
 from tfsmith.errors import TfsmithError, UnreadableFileError
-from tfsmith.ir.check import graph_warning
+from tfsmith.ir.graph import graph_warning
 from tfsmith.ir.keras import layer_rows
 from tfsmith.ir.model import Model
 from tfsmith.records import record

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfsmith.errors import TfsmithError, UsageError
 from tfsmith.ir.body import FreeNames
-from tfsmith.ir.check import graph_warning
+from tfsmith.ir.graph import graph_warning
 from tfsmith.ir.model import Model
 from tfsmith.records import field, record, replace
 from tfsmith.verbs._declare import checked

@@ -7,8 +7,7 @@ from math import isfinite, prod
 from re import split
 from typing import TYPE_CHECKING, Any
 
-from tfsmith.ir.check import graph_warning
-from tfsmith.ir.graph import Graph, count_ops
+from tfsmith.ir.graph import Graph, count_ops, graph_warning, missing_inputs
 from tfsmith.ir.model import OBJECT_GRAPH_KEY, Collection, Model, Signature, TensorInfo, html_table, is_optimizer_slot
 from tfsmith.ir.node import Attr, Func, Node, parse_input
 from tfsmith.ir.tensor import Tensor
@@ -131,7 +130,7 @@ def summarize(model: Model) -> Summary:
             optimizer_slots=_total(slots.values()),
         )
     graph = model.graph
-    missing = [(node.name, name) for one in (graph, *graph.library.values()) for node, name in one.missing_inputs()]
+    missing = missing_inputs(graph)
     bodies = [node for function in graph.library.values() for node in function.nodes]
     variable_nodes = [node for node in (*graph.nodes, *bodies) if node.op in VARIABLES]
     variables = _total(in_checkpoint.values()) if in_checkpoint else _total_of_nodes(variable_nodes)
@@ -151,7 +150,7 @@ def summarize(model: Model) -> Summary:
         assets=_assets(model),
         frozen=not variable_nodes,
         missing=tuple(missing),
-        warning=graph_warning(graph),
+        warning=graph_warning(graph, missing),
     )
 
 

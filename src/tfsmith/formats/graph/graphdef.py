@@ -214,8 +214,8 @@ def _parts(span: Span) -> FunctionParts:
     return FunctionParts(
         op_from_message(message.signature),
         read_nodes(span, places, "FunctionDef", "node_def"),
-        dict(message.ret),
-        dict(message.control_ret),
+        dict(sorted(message.ret.items())),  # protobuf gives a map in another order in each process
+        dict(sorted(message.control_ret.items())),
         _Decoded(message.attr, lambda name, found: attr_from_message(found, name, span.name)),
         _Decoded(message.arg_attr, lambda _, found: FrozenDict(attrs_from_map(found.attr, span.name))),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
 from typing import Any, cast
@@ -117,6 +118,9 @@ def _encoded(attr: Attr) -> bytes:
 def plan_attr_entries(plan: WritePlan, number: int, attrs: Iterable[tuple[str, Attr]]) -> None:
     """Adds the entries of a map of attributes as fields with this number."""
     for key, attr in attrs:
+        if attr.kind == "type" and attr.dtype is not None:
+            plan.add(_type_entry(number, key, attr.dtype.number))
+            continue
         head = encode_field(1, key.encode())
         if attr.tensor is None:
             plan.add(encode_field(number, head + encode_field(2, _encoded(attr))))
@@ -125,6 +129,14 @@ def plan_attr_entries(plan: WritePlan, number: int, attrs: Iterable[tuple[str, A
         entry.add(head)
         entry.add_field(2, plan_attr(attr))
         plan.add_field(number, entry)
+
+
+@lru_cache(1 << 10)
+def _type_entry(number: int, key: str, kind: int) -> bytes:
+    """An attribute that is a type, as a field of a map; most attributes are, and of few types."""
+    message = new("AttrValue")
+    message.type = kind
+    return encode_field(number, encode_field(1, key.encode()) + encode_field(2, message.SerializeToString()))
 
 
 def _fill(message: Any, attr: Attr) -> None:
