@@ -23,7 +23,7 @@ def main() -> None:
     from tensorflow.python.client import pywrap_tf_session
 
     ops = op_def_pb2.OpList.FromString(pywrap_tf_session.TF_GetBuffer(pywrap_tf_session.TF_GetAllOpList()))
-    lines = [json.dumps({"tensorflow": tf.__version__})]
+    lines = [json.dumps({"tensorflow": tf.__version__, "producer": tf.version.GRAPH_DEF_VERSION})]
     for op in sorted(ops.op, key=lambda op: str(op.name)):
         lines.append(f"{op.name}\t{json.dumps(_row(op), separators=(',', ':'))}")
     _pack("ops.json.zlib", lines)

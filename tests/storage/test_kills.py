@@ -84,10 +84,18 @@ def clean(folder: Path) -> dict[str, bytes]:
 
 
 def is_whole(seen: Mapping[str, bytes], *states: Mapping[str, bytes]) -> bool:
-    """Whether all of an output is there, as it was or as it is to be, or a set of files that nobody takes for one."""
+    """Whether all of an output is there, as it was or as it is to be, or a set of files that nobody takes for one.
+
+    A `.meta` and its checkpoint are two, each with a head: of them, one may be there alone.
+    """
     named = {name: data for name, data in seen.items() if "tfsmith-" not in name}
     heads = {name for state in states for name in state if name.endswith(HEADS) and "/" not in name}
-    return named in states or (bool(heads) and len(states[0]) > 1 and not heads & named.keys())
+    if named in states:
+        return True
+    if not heads or len(states[0]) == 1:
+        return False
+    is_one = any(named.items() <= state.items() and state.keys() - named.keys() < heads for state in states)
+    return is_one or not heads & named.keys()
 
 
 def moments(steps: int, count: int) -> list[int]:

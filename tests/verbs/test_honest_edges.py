@@ -250,8 +250,24 @@ def test_case_6_what_tensorflow_refuses_is_not_written(tmp_path: Path, says: Say
         assert text in says(2, "show", str(path))
         return
     shown = "the graph is cut off: y takes 'gone'" if what == "dangling" else f"TensorFlow refuses the graph: {text}"
-    looks = (("show",), ("scan",), ("diff", str(path)), ("view", "-o", str(tmp_path / "page.html")))
+    looks = (("scan",), ("diff", str(path)), ("view", "-o", str(tmp_path / "page.html")))
     assert all(shown in says(0, verb, str(path), *more) for verb, *more in looks)
+    at_a_glance = what not in ("kind", "value", "nothing", "bad name", "missing")  # it reads no attributes for that
+    assert (shown in says(0, "show", str(path))) == at_a_glance
+
+
+def test_case_6_what_a_later_tensorflow_may_take_is_written(tmp_path: Path, says: Says) -> None:
+    nodes, text = NODES["value"]
+    for producer, code in ((2474, 2), (2475, 0)):
+        path = tmp_path / "m.pb"
+        path.write_bytes(graph_def(nodes, producer=producer))
+        assert (text in says(code, "convert", str(path), "-o", str(tmp_path / "new.pb"))) == (code == 2)
+
+
+def test_case_6_names_of_tensorflows_own_nodes_are_written(tmp_path: Path, says: Says) -> None:
+    path = write_graph(tmp_path, [X, Y, node_def("_arg_x_0_0", "_Arg", [], {"T": FLOAT, "index": attr_value(i=0)})])
+    says(0, "convert", str(path), "-o", str(tmp_path / "new.pb"))
+    assert (tmp_path / "new.pb").read_bytes() == path.read_bytes()
 
 
 def test_case_6_signatures_attributes_and_shapes(folder: Path, says: Says) -> None:

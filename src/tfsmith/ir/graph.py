@@ -362,28 +362,33 @@ def check_graph(graph: Graph, *, attrs: Literal["needed", "all"] = "needed") -> 
         graph: The graph.
         attrs: Whose attributes are checked: of nodes that passes look into, for their kinds, or of all, which decodes
             them, for their kinds and values as TensorFlow does when it loads a graph. Of ops that only the model's own
-            file defines, none but the first.
+            file defines, none but the first. Values are left alone in graphs of a later TensorFlow than the one whose
+            ops we know, for it may take more of them.
 
     Raises:
         InvalidModelError: A node has no name or that of another, an input is not there, nodes wait for each other in a
             circle, or a node does not fit the definition of its op.
     """
     bodies: list[Body] = [graph, *graph.library.values()]
+    values = attrs == "all" and graph.versions.producer <= builtin_ops().producer
     for body in bodies:
         body.check_order()
         if "" in body.by_name:
             raise InvalidModelError("a node has no name", where=body.title, remedy=_REMEDY)
         if attrs == "all" and body is graph:
             _check_names(body)
-        checker = Checker(body, attrs=attrs)
+        checker = Checker(body, attrs=attrs, values=values)
         for node in body:
             checker.check(node)
 
 
 def _check_names(body: Body) -> None:
-    """Checks the names of a graph's nodes. Those in functions are read by nobody until TensorFlow has renamed them."""
+    """Checks the names of a graph's nodes. Those in functions are read by nobody until TensorFlow has renamed them.
+
+    TensorFlow's own nodes, which begin with an underscore, are in graphs that it wrote for people to look at.
+    """
     for name in body.by_name:
-        if NODE_NAME.fullmatch(name) is None:
+        if NODE_NAME.fullmatch(name.lstrip("_")) is None:
             where = f"{body.title}, node {name!r}"
             raise InvalidModelError("TensorFlow takes no node of this name", where=where, remedy=_REMEDY)
 
@@ -393,12 +398,15 @@ def missing_inputs(graph: Graph) -> list[tuple[str, str]]:
     return [(node.name, name) for body in (graph, *graph.library.values()) for node, name in body.missing_inputs()]
 
 
-def graph_warning(graph: Graph, missing: Sequence[tuple[str, str]] | None = None) -> str:
+def graph_warning(
+    graph: Graph, missing: Sequence[tuple[str, str]] | None = None, *, attrs: Literal["needed", "all"] = "all"
+) -> str:
     """What who looks at a graph should know: that it is cut off, or why TensorFlow refuses it; empty if it does not.
 
     Args:
         graph: The graph.
         missing: Its `missing_inputs`, where they are known.
+        attrs: Whose attributes are checked, as by `check_graph`.
     """
     if missing is None:
         missing = missing_inputs(graph)
@@ -406,7 +414,7 @@ def graph_warning(graph: Graph, missing: Sequence[tuple[str, str]] | None = None
         more = f", and {len(missing) - 1:,} more inputs are missing" if len(missing) > 1 else ""
         return f"the graph is cut off: {missing[0][0]} takes {missing[0][1]!r}, which is not there{more}"
     try:
-        check_graph(graph, attrs="all")
+        check_graph(graph, attrs=attrs)
     except InvalidModelError as error:
         return f"TensorFlow refuses the graph: {error.where}: {error.what}"
     return ""
@@ -442,11 +450,18 @@ class _Rules:
 
 
 class Checker:
-    """Holds the nodes of one body against the definitions of their ops. Ops that nobody defines pass."""
+    """Holds the nodes of one body against the definitions of their ops. Ops that nobody defines pass.
 
-    def __init__(self, body: Body, *, attrs: Literal["needed", "all"] = "needed") -> None:
+    Args:
+        body: The graph or function.
+        attrs: Whose attributes are checked, as by `check_graph`.
+        values: Whether their values are checked, not only their kinds.
+    """
+
+    def __init__(self, body: Body, *, attrs: Literal["needed", "all"] = "needed", values: bool = False) -> None:
         self._body = body
         self._attrs = attrs
+        self._values = values
         self._is_graph = isinstance(body, Graph)
         self._known: dict[str, _Rules | None] = {}
         self._wanted: dict[tuple[str, bytes], int | None] = {}
@@ -506,7 +521,7 @@ class Checker:
             elif found.kind != kind and not self._may_stand_for(found.kind, kind):
                 what = f"attribute {name!r} of op {node.op} is of kind {found.kind}, not {kind}"
                 raise self._refusal(what, node)
-            elif self._attrs == "all" and name in rules.limits and found.kind != "placeholder":
+            elif self._values and name in rules.limits and found.kind != "placeholder":
                 problem = rules.limits[name].value_problem(found)
                 if problem is not None:
                     raise self._refusal(f"op {node.op}: {problem}", node)

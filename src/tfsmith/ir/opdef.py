@@ -228,6 +228,13 @@ class OpDatabase(Mapping[str, OpDef]):
 
         return str(json.loads(self._header)["tensorflow"])
 
+    @property
+    def producer(self) -> int:
+        """The number that this release writes into graphs as their producer."""
+        import json
+
+        return int(json.loads(self._header)["producer"])
+
     def __getitem__(self, name: str) -> OpDef:
         found = self._decoded.get(name)
         if found is None:

@@ -150,7 +150,7 @@ def summarize(model: Model) -> Summary:
         assets=_assets(model),
         frozen=not variable_nodes,
         missing=tuple(missing),
-        warning=graph_warning(graph, missing),
+        warning=graph_warning(graph, missing, attrs="needed"),
     )
 
 
